@@ -88,6 +88,9 @@ fn psync(call: &mut Call) -> CommandResult {
 fn take_over(call: &mut Call) -> CommandResult {
     let engine = call.engine;
     log::info!("Failover request received for replid {}.", call.args[1].escape_ascii());
+    if engine.group.is_some() {
+        return Err(CommandError::text("ERR PSYNC FAILOVER not allowed in a group."));
+    }
     if !engine.replication.link.is_replica() {
         return Err(CommandError::text("ERR PSYNC FAILOVER can't be sent to a master."));
     }
@@ -107,6 +110,12 @@ fn attach(call: &mut Call, position: Option<&Position<'_>>) -> CommandResult {
     let link = &call.engine.replication.link;
     if link.is_replica() && !link.is_up() {
         return Err(CommandError::text("NOMASTERLINK Can't SYNC while not connected with my master"));
+    }
+    let wish = call.session.replica_options.as_deref();
+    if let Some((_, epoch)) = wish.filter(|wish| !wish.rdb_only).and_then(|wish| wish.member.as_ref())
+        && (link.is_replica() || call.engine.replication.in_sync.epoch() != *epoch)
+    {
+        return Err(CommandError::text(format!("NOMASTERLINK This server is not the primary of epoch {epoch}")));
     }
     if !call.reply.is_empty() {
         return Err(CommandError::text("ERR SYNC and PSYNC are invalid with pending output"));
@@ -292,6 +301,9 @@ fn replicaof(call: &mut Call) -> CommandResult {
         return Err(CommandError::text("ERR Command is not valid when client is a replica."));
     }
     let engine = call.engine;
+    if engine.group.is_some() {
+        return Err(CommandError::text("ERR REPLICAOF not allowed in a group: FAILOVER changes its primary."));
+    }
     if engine.replication.failover.phase() != FailoverPhase::None {
         return Err(CommandError::text("ERR REPLICAOF not allowed while failing over."));
     }
@@ -384,6 +396,9 @@ fn failover(call: &mut Call) -> CommandResult {
     }
     if engine.replication.link.is_replica() {
         return Err(CommandError::text("ERR FAILOVER is not valid when server is a replica."));
+    }
+    if engine.group.is_some() && request.force {
+        return Err(CommandError::text("ERR FAILOVER FORCE not allowed in a group: it would lose writes."));
     }
     if engine.replication.replicas().is_empty() {
         return Err(CommandError::text("ERR FAILOVER requires connected replicas."));

@@ -119,6 +119,8 @@ pub struct Engine {
     pub replication: braid_replication::Replication,
     /// Replies that wait for the members of a group.
     pub sync_writes: crate::sync_writes::state::SyncWrites,
+    /// The group that this server is in (`group-name`).
+    pub group: Option<Arc<crate::group::Group>>,
     /// Self reference for threads that the engine starts.
     pub(crate) this: Weak<Engine>,
     /// Threads beyond the first have work; false only in models that let them sleep.
@@ -167,6 +169,8 @@ impl Engine {
         let wait_queues = keyspace.wait_queues();
         let mut run_id = [0u8; 20];
         fastrand::Rng::new().fill(&mut run_id);
+        let run_id: String = run_id.iter().map(|byte| format!("{byte:02x}")).collect();
+        let group = crate::group::of_config(&config, &run_id).map_err(std::io::Error::other)?;
         let mailboxes = Arc::new(Mailboxes::new(threads));
         let acl = Acl::new(&config, &commands);
         let (hub, clients) = (Arc::new(Hub::new(&mailboxes)), Arc::<Registry>::default());
@@ -188,7 +192,7 @@ impl Engine {
             attention: Attention::default(),
             pause: Pause::default(),
             busy: braid_clients::busy::Busy::default(),
-            run_id: run_id.iter().map(|byte| format!("{byte:02x}")).collect(),
+            run_id,
             started_at: braid_base::clock::unix_ms() / 1000,
             // Validated by the directive's check.
             redis_version: braid_config::parse_version(&config.redis_version()).unwrap_or_default(),
@@ -215,6 +219,7 @@ impl Engine {
             durability: crate::durability::state::Durability::default(),
             replication: braid_replication::Replication::default(),
             sync_writes: crate::sync_writes::state::SyncWrites::default(),
+            group,
             this: this.clone(),
             io_threads_active: AtomicBool::new(true),
             scripts_run_beside: AtomicBool::new(true),
@@ -227,6 +232,7 @@ impl Engine {
         engine.apply_settings();
         // Set once, here.
         let _ = engine.keyspace.observer.set(Arc::clone(&engine.hub) as Arc<dyn Observer>);
+        engine.set_in_group(engine.group.is_some());
         follow_settings(&engine);
         engine.begin_in_configured_role();
         Ok(engine)

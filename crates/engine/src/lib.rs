@@ -22,6 +22,7 @@ pub mod blocking;
 pub mod dispatch;
 pub mod durability;
 pub mod engine;
+pub mod group;
 pub mod limits;
 pub mod locks;
 pub mod memory;

@@ -226,13 +226,14 @@ fn is_load_due(config: &Config) -> bool {
 fn load_supervised(engine: &Engine, is_load_due: bool) -> Result<(), String> {
     if !is_load_due {
         engine.start_link();
+        engine.start_group().map_err(|error| error.to_string())?;
         return Ok(());
     }
     let progress = &engine.persistence.progress;
     let status = || progress.active.load(Relaxed).then(|| format!("Loading: {:.1} %", progress.percent()));
     engine.supervisor.patiently(status, || load(engine))?;
     engine.start_link();
-    Ok(())
+    engine.start_group().map_err(|error| error.to_string())
 }
 
 /// Loads the data, if there are any.

@@ -101,6 +101,11 @@ pub(super) fn backlog_size(bytes: i64) -> Result<i64, &'static str> {
     Ok(bytes.max(16 << 10))
 }
 
+/// Times that etcd counts in seconds.
+pub(super) fn whole_seconds(milliseconds: i64) -> Result<i64, &'static str> {
+    if milliseconds % 1000 == 0 { Ok(milliseconds) } else { Err("argument must be whole seconds") }
+}
+
 /// The number of shards selects by hash bits.
 pub(super) fn power_of_two(number: i64) -> Result<i64, &'static str> {
     if number.count_ones() == 1 { Ok(number) } else { Err("argument must be a power of two") }

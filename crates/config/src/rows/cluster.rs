@@ -7,7 +7,7 @@ use crate::enums::{ClusterEndpointType, ConfigEnum};
 use crate::rows::{INT_MAX, LONG_MAX, ULONG_MAX};
 
 super::directives! {
-    "Cluster", after replication;
+    "Cluster", after group;
 
     /// Be a node of a cluster.
     cluster_enabled: bool => switch("cluster-enabled", false).immutable().no_effect_yet()

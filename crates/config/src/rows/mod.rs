@@ -132,6 +132,7 @@ pub(crate) const ULONG_MAX: i128 = u64::MAX as i128;
 mod checks;
 mod cluster;
 mod general;
+mod group;
 mod limits;
 mod memory;
 mod network;
@@ -145,7 +146,7 @@ mod tls;
 mod types;
 
 /// All sections in the order of the documentation; each is declared "after" the one before it.
-pub static SECTIONS: [&Section; 12] = [
+pub static SECTIONS: [&Section; 13] = [
     &network::SECTION,
     &tls::SECTION,
     &general::SECTION,
@@ -155,6 +156,7 @@ pub static SECTIONS: [&Section; 12] = [
     &memory::SECTION,
     &persistence::SECTION,
     &replication::SECTION,
+    &group::SECTION,
     &cluster::SECTION,
     &types::SECTION,
     &observe::SECTION,

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use braid_base::clock::unix_ms;
+use braid_base::clock::{boot_nanos, unix_ms};
 use braid_base::gate::World;
 use braid_clients::pause::{PauseMode, Purpose};
 use braid_replication::failover::{FailoverPhase, FailoverRequest};
@@ -18,6 +18,7 @@ use braid_replication::link::Primary;
 use braid_replication::{Replica, Stage};
 
 use crate::engine::Engine;
+use crate::group::Group;
 
 /// How often it is looked whether a replica has caught up.
 const LOOK: Duration = Duration::from_millis(1);
@@ -25,6 +26,8 @@ const LOOK: Duration = Duration::from_millis(1);
 const ASK_MS: i64 = 10;
 /// How long replicas that were in sync have to acknowledge what came last.
 const SOON_MS: i64 = 500;
+/// How many lease times etcd has to confirm a change of the primary.
+const HANDOVER_LEASES: u64 = 2;
 
 impl Engine {
     /// Begins a failover on a thread of its own. An error says why there is none.
@@ -35,7 +38,7 @@ impl Engine {
             Some(target) => log::info!("FAILOVER requested to {target}."),
             None => log::info!("FAILOVER requested."),
         }
-        self.pause.begin(&self.attention, Purpose::Failover, PauseMode::Write, i64::MAX, unix_ms());
+        self.pause.begin(&self.attention, Purpose::Failover, self.pauses(), i64::MAX, unix_ms());
         let engine = self.this.clone();
         let thread = std::thread::Builder::new().name("failover".into()).spawn(move || {
             if let Some(engine) = engine.upgrade() {
@@ -69,14 +72,14 @@ impl Engine {
             if let Some(target) = target.filter(|target| target.has(self.keyspace.journal.end())) {
                 let address = Primary { host: target.ip(), port: target.options.port };
                 log::info!("Failover target {address} is synced, failing over.");
-                return self.fail_over(number, address);
+                return self.fail_over(number, address, Some(&target));
             }
             let now_ms = unix_ms();
             if now_ms >= until_ms {
                 match &request.target {
                     Some(target) if request.force => {
                         log::info!("Failover to {target} time out exceeded, failing over.");
-                        return self.fail_over(number, target.clone());
+                        return self.fail_over(number, target.clone(), None);
                     }
                     _ => return self.end_failover("Replica never caught up before timeout"),
                 }
@@ -101,7 +104,7 @@ impl Engine {
             return;
         };
         log::info!("FAILOVER requested by the shutdown.");
-        self.pause.begin(&self.attention, Purpose::Failover, PauseMode::Write, i64::MAX, unix_ms());
+        self.pause.begin(&self.attention, Purpose::Failover, self.pauses(), i64::MAX, unix_ms());
         let is_in_time = || unix_ms() < until_ms && goes_on();
         // As in `wait_and_fail_over`.
         let gate = &self.keyspace.gate;
@@ -129,7 +132,7 @@ impl Engine {
         };
         let address = Primary { host: target.ip(), port: target.options.port };
         log::info!("Failover target {address} is synced, failing over.");
-        self.fail_over(number, address);
+        self.fail_over(number, address, Some(&target));
         while failover.phase() == FailoverPhase::InProgress && is_in_time() {
             std::thread::sleep(LOOK);
         }
@@ -139,7 +142,10 @@ impl Engine {
     /// The replica that is to take over, if it is online.
     fn failover_target(&self, request: &FailoverRequest) -> Option<Arc<Replica>> {
         let mut replicas = self.replication.replicas();
-        replicas.retain(|replica| replica.stage() == Stage::Online && !replica.options.rdb_only);
+        replicas.retain(|replica| {
+            let is_online = replica.stage() == Stage::Online && !replica.options.rdb_only;
+            is_online && self.group.as_ref().is_none_or(|group| group.may_succeed(replica))
+        });
         match &request.target {
             Some(target) => replicas.into_iter().find(|replica| is_at(replica, target)),
             None => {
@@ -154,10 +160,39 @@ impl Engine {
         self.replication.replicas().into_iter().find(|replica| is_at(replica, address))
     }
 
-    fn fail_over(&self, number: u64, target: Primary) {
+    /// In a group nothing is served while the primary changes, so reads wait as well.
+    fn pauses(&self) -> PauseMode {
+        if self.group.is_some() { PauseMode::All } else { PauseMode::Write }
+    }
+
+    fn fail_over(&self, number: u64, target: Primary, replica: Option<&Replica>) {
+        if let Some(group) = &self.group {
+            return self.fail_over_in_group(group, number, replica);
+        }
         let world = self.keyspace.gate.close(None);
         if self.replication.failover.proceed(number) {
             self.become_replica(&world, target);
+        }
+    }
+
+    /// Has the group change its primary, and waits until it has.
+    fn fail_over_in_group(&self, group: &Group, number: u64, replica: Option<&Replica>) {
+        let Some((to, _)) = replica.and_then(|replica| replica.options.member.as_ref()) else {
+            return self.end_failover("the replica is no member of the group");
+        };
+        let failover = &self.replication.failover;
+        if !failover.proceed(number) {
+            return;
+        }
+        group.ask_handover(to);
+        let until = boot_nanos() + HANDOVER_LEASES * group.lease_nanos();
+        while !self.replication.link.is_replica() && boot_nanos() < until {
+            std::thread::sleep(LOOK);
+        }
+        if self.replication.link.is_replica() {
+            self.note_failover_done();
+        } else {
+            self.end_failover("etcd did not confirm it in time");
         }
     }
 
@@ -183,7 +218,7 @@ impl Engine {
             return false;
         }
         log::info!("Aborting a failover: {why}");
-        if phase == FailoverPhase::InProgress {
+        if phase == FailoverPhase::InProgress && self.group.is_none() {
             self.become_primary(world);
         }
         self.pause.end(&self.attention, &self.mailboxes, Purpose::Failover);

@@ -247,6 +247,7 @@ impl Attempt<'_> {
             password: config.masterauth().to_string(),
             port,
             ip: config.replica_announce_ip().to_string(),
+            member: self.engine.group.as_ref().map(|group| group.introduction()),
             compressed: config.repl_compression() == ReplCompression::Lz4,
             sibling: config.repl_sibling_sync(),
             ..Introduction::default()
@@ -282,6 +283,7 @@ impl Attempt<'_> {
         if let Some(len) = frame.known_len() {
             transfer.total.store(i64::try_from(len).unwrap_or(i64::MAX), Relaxed);
         }
+        self.set_whole(false);
         let way = self.way(&id);
         let size = match frame.known_len() {
             Some(len) => format!("{len} bytes from master"),
@@ -294,10 +296,18 @@ impl Attempt<'_> {
             Some(beside) => self.load_from_socket(peer, frame, id, offset, beside)?,
         }
         log::info!("MASTER <-> REPLICA sync: Finished with success");
+        self.set_whole(true);
         // Of a dataset that it does not have yet.
         self.engine.end_append_only();
         self.engine.resume_append_only();
         Ok(())
+    }
+
+    /// Notes for the group whether this server has the whole dataset.
+    fn set_whole(&self, is_whole: bool) {
+        if let Some(group) = &self.engine.group {
+            group.set_whole(is_whole);
+        }
     }
 
     /// How a full sync is loaded from the socket; nothing if it goes through a file.
@@ -462,6 +472,9 @@ impl Attempt<'_> {
             on_disk = history.offset(engine.append_only.appender.synced()).to_string();
             request.extend([&b"FACK"[..], on_disk.as_bytes()]);
         }
-        peer.send(&request)
+        match &engine.group {
+            None => peer.send(&request),
+            Some(group) => group.acknowledge(|| peer.send(&request), LinkError::CalledOff),
+        }
     }
 }

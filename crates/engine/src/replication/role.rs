@@ -77,6 +77,10 @@ impl Engine {
 
     /// Has CONFIG GET and CONFIG REWRITE tell of the primary.
     fn note_in_config(&self, words: &[&str]) {
+        if self.group.is_some() {
+            // The group decides; it is no setting.
+            return;
+        }
         if let Err(error) = self.config.assign("replicaof", words) {
             log::warn!("The configuration does not tell of the primary: {error}");
         }
@@ -119,7 +123,7 @@ impl Engine {
     }
 
     /// Ends the connections of all replicas: they come again, and learn of the history as it is.
-    pub(super) fn disconnect_replicas(&self) {
+    pub(crate) fn disconnect_replicas(&self) {
         for replica in self.replication.replicas() {
             self.clients.disconnect(&replica.record);
         }
@@ -146,6 +150,10 @@ impl Engine {
 
     /// Follows the directive `replicaof` at the start, before anything is loaded.
     pub(crate) fn begin_in_configured_role(&self) {
+        if self.group.is_some() {
+            self.replication.link.set_primary(Some(Primary::nowhere()));
+            self.apply_role();
+        }
         if let Some(address) = self.config.replicaof() {
             let MasterAddress { host, port } = (*address).clone();
             self.replication.link.set_primary(Some(Primary { host, port }));

@@ -16,6 +16,7 @@ use crate::replicas::options::{SIBLING, SIBLING_SYNC};
 
 const AUTH: &str = "AUTH";
 const RDB_CHANNEL: &str = "rdb-channel";
+const MEMBER: &str = "group-member";
 const DURING: &str = "connecting to the MASTER";
 /// The version of Valkey whose full syncs are read. Without it Valkey 9 writes them as for Redis 7.2,
 /// and gives up when it comes to a hash with fields that expire.
@@ -31,6 +32,8 @@ pub struct Introduction {
     pub port: u16,
     /// The address that others reach it by; empty: that of the connection.
     pub ip: String,
+    /// The node, the run and the epoch of a member of a group.
+    pub member: Option<(String, String, u64)>,
     /// Asks for compression ([`crate::blocks`]).
     pub compressed: bool,
     /// Serves full syncs to other replicas, and takes one from them now ([`SIBLING`]).
@@ -100,6 +103,11 @@ pub fn introduce<S: Read + Write>(
         capabilities.extend([&b"capa"[..], b"dual-channel"]);
     }
     requests.push(("capa", capabilities));
+    let epoch = introduction.member.as_ref().map_or_else(String::new, |(_, _, epoch)| epoch.to_string());
+    if let Some((node, run, _)) = &introduction.member {
+        let words = ["REPLCONF", MEMBER, node, run, &epoch];
+        requests.push((MEMBER, words.map(str::as_bytes).to_vec()));
+    }
     if introduction.rdb_channel {
         let words = [&b"REPLCONF"[..], b"rdb-only", b"1", b"rdb-channel", b"1"];
         requests.push((RDB_CHANNEL, words.to_vec()));
@@ -116,6 +124,9 @@ pub fn introduce<S: Read + Write>(
         let reply = peer.line(watch, DURING)?;
         if name == AUTH && reply.starts_with('-') {
             return Err(LinkError::Refused(format!("Unable to AUTH to MASTER: {reply}")));
+        }
+        if name == MEMBER && reply.starts_with('-') {
+            return Err(LinkError::Refused(format!("The primary refuses this member of the group: {reply}")));
         }
         if name == RDB_CHANNEL && reply.starts_with('-') {
             return Err(LinkError::Refused(format!("Master sends no full sync beside the stream: {reply}")));

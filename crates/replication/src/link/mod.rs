@@ -33,6 +33,13 @@ pub struct Primary {
     pub port: u16,
 }
 
+impl Primary {
+    /// Of a replica that knows no primary: nothing is connected to.
+    pub fn nowhere() -> Primary {
+        Primary { host: String::new(), port: 0 }
+    }
+}
+
 impl std::fmt::Display for Primary {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}:{}", self.host, self.port)
@@ -148,7 +155,7 @@ impl Link {
             if is_over() {
                 return None;
             }
-            if let Some(primary) = &target.primary {
+            if let Some(primary) = target.primary.as_ref().filter(|primary| **primary != Primary::nowhere()) {
                 return Some((primary.clone(), target.generation));
             }
             self.changed.wait_for(&mut target, Duration::from_secs(1));

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Changes that a primary has made and no other member has: when it comes back as a replica they
+//! are kept in a file before its dataset becomes the new primary's.
+//!
+//! The file has requests as in an append-only file: `redis-cli --pipe` repeats them.
+
+use std::io::Write;
+
+use braid_base::clock::unix_ms;
+use braid_group::Shard;
+use braid_persistence::files;
+use braid_replication::link::units::Units;
+use braid_resp::request;
+
+use crate::engine::Engine;
+
+/// What the stream has besides changes.
+const NO_CHANGES: [&[u8]; 5] = [b"PING", b"REPLCONF", b"SELECT", b"MULTI", b"EXEC"];
+
+impl Engine {
+    /// Keeps what this server has beyond the point at which the present primary's history begins.
+    pub(super) fn keep_divergence(&self, shard: Option<&Shard>) {
+        let Some(base) = shard.and_then(|shard| shard.base.as_ref()) else { return };
+        let journal = &self.keyspace.journal;
+        let (begin, end) = {
+            let state = self.replication.state.lock();
+            let end = journal.end();
+            let is_shared = state.history.contains(base.history.as_bytes(), base.offset);
+            if !is_shared || state.history.offset(end) <= base.offset {
+                return;
+            }
+            (state.history.journal_offset(base.offset), end)
+        };
+        let Some(mut reader) = begin.and_then(|begin| journal.reader_from(begin)) else {
+            log::warn!("This server may have changes behind offset {} that no other has; they are not in the backlog", base.offset);
+            return;
+        };
+        let mut tail = Vec::new();
+        reader.read(journal, end.min(journal.complete()), |bytes| {
+            tail.extend_from_slice(bytes);
+            bytes.len()
+        });
+        reader.end(journal);
+        let changes = count_changes(&tail);
+        if changes == 0 {
+            return;
+        }
+        let name = format!("divergent-{}-{}.aof", shard.map_or(0, |shard| shard.epoch), unix_ms());
+        let path = std::env::current_dir().unwrap_or_default().join(&name);
+        let mut bytes = Vec::new();
+        if let Some(db) = journal.database() {
+            request::push(&mut bytes, &[b"SELECT", db.to_string().as_bytes()]);
+        }
+        bytes.extend_from_slice(&tail);
+        let written = files::create(&path).and_then(|mut file| {
+            file.write_all(&bytes)?;
+            file.sync_all()
+        });
+        match written {
+            Ok(()) => log::warn!(
+                "{changes} changes behind offset {} are not in the new primary's history: they are kept in {name}",
+                base.offset
+            ),
+            Err(error) => log::warn!(
+                "{changes} changes behind offset {} are not in the new primary's history and could not be kept in {name}: {error}",
+                base.offset
+            ),
+        }
+    }
+}
+
+/// Requests of a stream that change something.
+fn count_changes(stream: &[u8]) -> usize {
+    let mut units = Units::default();
+    // What is not whole at the end was not executed as a whole.
+    if units.parse(stream).is_err() {
+        return 1;
+    }
+    let is_change = |name: &[u8]| !NO_CHANGES.iter().any(|word| name.eq_ignore_ascii_case(word));
+    let requests = units.requests().iter();
+    requests.filter(|request| units.args(request, stream).next().is_some_and(is_change)).count()
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! This server's part in a group (`group-name`): threads that talk to etcd, and one that carries
+//! out what the state machine orders ([`braid_group::Member`]).
+//!
+//! The thread `group` has the state machine. It is told by messages what etcd has answered
+//! ([`store`]), looks at the server ([`Engine::local`]), and carries the orders out ([`duty`]):
+//! roles, the members that replies wait for, and until when the server may serve. No request of a
+//! client waits for etcd.
+//!
+//! Without `group-name` nothing of this runs.
+
+mod divergence;
+mod duty;
+mod former;
+mod settings;
+mod store;
+mod thread;
+pub mod view;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use braid_group::record::Keys;
+use braid_group::{MemberId, Timing, Transaction};
+use braid_replication::Replica;
+use parking_lot::{Condvar, Mutex};
+
+use settings::Settings;
+use store::News;
+use view::View;
+
+/// The group that this server is in.
+pub struct Group {
+    pub settings: Settings,
+    pub id: MemberId,
+    pub(crate) timing: Timing,
+    pub(crate) keys: Keys,
+    /// What others see of it.
+    pub view: Mutex<View>,
+    news: Mutex<Vec<News>>,
+    has_news: Condvar,
+    /// Orders for etcd's threads.
+    wishes: Mutex<store::Wishes>,
+    has_wishes: Condvar,
+    /// Acknowledging and the order to stop it exclude each other.
+    acknowledging: Mutex<Acknowledging>,
+    /// The dataset is complete: no full sync has begun that has not ended well.
+    is_whole: AtomicBool,
+    /// The epoch that the link's connection is under.
+    link_epoch: AtomicU64,
+    /// A handover that was asked for (FAILOVER).
+    handover: Mutex<Option<Handover>>,
+}
+
+/// Whether this server acknowledges what a primary sends.
+struct Acknowledging {
+    is_refused: bool,
+    /// When it last did, nanoseconds of CLOCK_BOOTTIME; when it started, if never.
+    last: u64,
+}
+
+/// A planned change of the primary.
+#[derive(Clone, Debug)]
+pub(crate) struct Handover {
+    pub to: MemberId,
+}
+
+impl Group {
+    /// Tells the group's thread.
+    fn tell(&self, news: News) {
+        self.news.lock().push(news);
+        self.has_news.notify_one();
+    }
+
+    /// Whether this server may acknowledge; holds an order to refuse back until the guard is
+    /// dropped. The time is noted when the acknowledgement has been sent.
+    pub(crate) fn acknowledge<E>(&self, send: impl FnOnce() -> Result<(), E>, refused: E) -> Result<(), E> {
+        let mut acknowledging = self.acknowledging.lock();
+        if acknowledging.is_refused {
+            return Err(refused);
+        }
+        let outcome = send();
+        // If it failed it may have arrived nevertheless.
+        acknowledging.last = braid_base::clock::boot_nanos();
+        outcome
+    }
+
+    fn set_refused(&self, refused: bool) {
+        self.acknowledging.lock().is_refused = refused;
+    }
+
+    /// A full sync replaces the dataset, or has done so.
+    pub(crate) fn set_whole(&self, is_whole: bool) {
+        self.is_whole.store(is_whole, Relaxed);
+    }
+
+    /// Whether a replica may be handed the primary's place.
+    pub(crate) fn may_succeed(&self, replica: &Replica) -> bool {
+        let member = replica.options.member.as_ref();
+        member.is_some_and(|(id, _)| self.view.lock().in_sync.contains(&MemberId::new(&id.node, &id.run)))
+    }
+
+    /// Has the group's thread hand over to a member, which has everything.
+    pub(crate) fn ask_handover(&self, to: &braid_replication::MemberId) {
+        *self.handover.lock() = Some(Handover { to: MemberId::new(&to.node, &to.run) });
+        self.has_news.notify_one();
+    }
+
+    pub(crate) fn lease_nanos(&self) -> u64 {
+        self.timing.lease
+    }
+
+    /// What the link says to a primary about this server: its node, its run and the epoch.
+    pub(crate) fn introduction(&self) -> (String, String, u64) {
+        (self.id.node.to_string(), self.id.run.to_string(), self.link_epoch.load(Relaxed))
+    }
+}
+
+/// Puts a transaction into words for etcd.
+pub(crate) fn describe(transaction: &Transaction) -> String {
+    match &transaction.shard {
+        None => "to bind the primary's lease".into(),
+        Some(shard) => format!(
+            "of epoch {}, primary {}, in sync {}",
+            shard.epoch,
+            shard.primary.node,
+            view::names(&shard.in_sync)
+        ),
+    }
+}
+
+/// The group of a server that is to be in one.
+pub(crate) fn of_config(config: &braid_config::Config, run: &str) -> Result<Option<Arc<Group>>, String> {
+    let Some(settings) = Settings::of_config(config)? else { return Ok(None) };
+    let id = MemberId::new(&settings.node, run);
+    let now = braid_base::clock::boot_nanos();
+    Ok(Some(Arc::new(Group {
+        timing: Timing::new(settings.lease_ms * 1_000_000),
+        keys: Keys::new(&settings.name),
+        view: Mutex::new(View::new(&settings, &id)),
+        id,
+        settings,
+        news: Mutex::default(),
+        has_news: Condvar::new(),
+        wishes: Mutex::default(),
+        has_wishes: Condvar::new(),
+        acknowledging: Mutex::new(Acknowledging { is_refused: false, last: now }),
+        is_whole: AtomicBool::new(true),
+        link_epoch: AtomicU64::new(0),
+        handover: Mutex::new(None),
+    })))
+}

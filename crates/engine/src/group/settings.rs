@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The settings of a group, checked.
+
+use std::io::Read;
+use std::path::Path;
+use std::time::Duration;
+
+use braid_config::Config;
+use braid_group::record::is_name;
+use braid_persistence::files;
+
+/// What the configuration says about the group.
+pub struct Settings {
+    /// `group-name`.
+    pub name: String,
+    /// `node-name`.
+    pub node: String,
+    pub lease_ms: u64,
+    pub etcd: braid_etcd::Options,
+}
+
+impl Settings {
+    /// The settings; nothing without `group-name`. An error says what is wrong.
+    pub(super) fn of_config(config: &Config) -> Result<Option<Settings>, String> {
+        let name = config.group_name().to_string();
+        let endpoints: Vec<String> =
+            config.etcd_endpoints().split([',', ' ']).filter(|text| !text.is_empty()).map(String::from).collect();
+        if name.is_empty() {
+            return if endpoints.is_empty() && config.node_name().is_empty() {
+                Ok(None)
+            } else {
+                Err("etcd-endpoints and node-name are for servers of a group: group-name is missing".into())
+            };
+        }
+        if endpoints.is_empty() {
+            return Err("group-name needs etcd-endpoints".into());
+        }
+        if config.replicaof().is_some() {
+            return Err("replicaof cannot be used in a group: the group decides who replicates whom".into());
+        }
+        let node = match &*config.node_name() {
+            "" => default_node_name(config.port()),
+            node => node.to_owned(),
+        };
+        for (what, text) in [("group-name", &name), ("node-name", &node)] {
+            if !is_name(text) {
+                return Err(format!("{what} '{text}' may have up to 64 letters, digits, '-', '_' and '.'"));
+            }
+        }
+        let lease_ms = u64::from(config.lease_time_ms());
+        let etcd = braid_etcd::Options {
+            endpoints,
+            user: config.etcd_user().to_string(),
+            password: config.etcd_password().to_string(),
+            ca: file("etcd-ca-cert-file", &config.etcd_ca_cert_file())?,
+            certificates: file("etcd-cert-file", &config.etcd_cert_file())?,
+            key: file("etcd-key-file", &config.etcd_key_file())?,
+            // What is not answered by then is asked again, well before the lease ends.
+            timeout: Duration::from_millis(lease_ms / 4),
+        };
+        // Tells what is wrong with addresses and certificates.
+        braid_etcd::Client::new(&etcd).map_err(|error| error.to_string())?;
+        Ok(Some(Settings { name, node, lease_ms, etcd }))
+    }
+}
+
+/// The machine's name and the port.
+fn default_node_name(port: u16) -> String {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    format!("{host}-{port}")
+}
+
+fn file(directive: &str, path: &str) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    if !path.is_empty() {
+        files::open(Path::new(path))
+            .and_then(|mut file| file.read_to_end(&mut bytes))
+            .map_err(|error| format!("{directive} '{path}': {error}"))?;
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The threads that talk to etcd: one keeps the lease alive, one reads and changes records, one
+//! watches. A call that hangs delays its own thread alone.
+//!
+//! They end with the server; what they have learnt goes to the group's thread as [`News`].
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use braid_base::clock::boot_nanos;
+use braid_etcd::{Client, Compare, Error, Operation};
+use braid_group::member::Outcome;
+use braid_group::record::{Expected, HolderChange, Record};
+use braid_group::{Node, Offer, Snapshot, Transaction};
+
+use super::Group;
+use crate::engine::Engine;
+
+/// What etcd's threads have learnt.
+pub(super) enum News {
+    Records(Arc<Snapshot>),
+    /// A lease is alive: its ID, when the request was sent and when it was answered.
+    Lease { id: i64, sent: u64, received: u64 },
+    LeaseLost,
+    Transacted(Transaction, Outcome),
+    /// etcd cannot be used, or can again (empty).
+    Trouble(String),
+}
+
+/// What they are to do.
+#[derive(Default)]
+pub(super) struct Wishes {
+    pub transaction: Option<Transaction>,
+    pub node: Option<(Node, i64)>,
+    pub offer: Option<(Offer, i64)>,
+    pub reads: bool,
+    /// The lease is to end now, and no other be asked for: the server ends.
+    pub revokes: bool,
+}
+
+impl Engine {
+    /// Starts etcd's threads.
+    pub(super) fn start_store(&self, group: &Arc<Group>) -> std::io::Result<()> {
+        let client =
+            Client::new(&group.settings.etcd).map_err(|error| std::io::Error::other(error.to_string()))?;
+        let runs: [(&str, fn(&Engine, &Group, &Client)); 3] =
+            [("etcd-lease", keep_lease), ("etcd-records", keep_records), ("etcd-watch", watch)];
+        for (name, run) in runs {
+            let (engine, group, client) = (self.this.clone(), Arc::clone(group), client.clone());
+            std::thread::Builder::new().name(name.into()).spawn(move || {
+                if let Some(engine) = engine.upgrade() {
+                    run(&engine, &group, &client);
+                }
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// Has a lease, and keeps it alive.
+fn keep_lease(engine: &Engine, group: &Group, client: &Client) {
+    let lease_ms = group.settings.lease_ms;
+    let mut lease = None;
+    while !engine.shutdown.load(Relaxed) {
+        if group.wishes.lock().revokes {
+            if let Some(id) = lease.take()
+                && let Err(error) = client.revoke(id)
+            {
+                log::warn!("The lease in etcd was not ended: {error}");
+            }
+            return;
+        }
+        let sent = boot_nanos();
+        let outcome = match lease {
+            None => client.grant(lease_ms.div_ceil(1000)).map(Some),
+            Some(id) => client.keep_alive(id).map(|is_alive| is_alive.then_some(id)),
+        };
+        let received = boot_nanos();
+        match outcome {
+            Ok(Some(id)) => {
+                lease = Some(id);
+                group.tell(News::Lease { id, sent, received });
+            }
+            Ok(None) => {
+                lease = None;
+                group.tell(News::LeaseLost);
+                // At once another one.
+                continue;
+            }
+            Err(error) => group.tell(News::Trouble(error.to_string())),
+        }
+        std::thread::sleep(Duration::from_millis(lease_ms / 8));
+    }
+}
+
+/// Reads the records, and changes them as ordered.
+fn keep_records(engine: &Engine, group: &Group, client: &Client) {
+    let pause = Duration::from_millis(group.settings.lease_ms / 4);
+    let mut was_strange = String::new();
+    while !engine.shutdown.load(Relaxed) {
+        let wishes = {
+            let mut wishes = group.wishes.lock();
+            let has_some = |wishes: &super::store::Wishes| {
+                wishes.transaction.is_some() || wishes.node.is_some() || wishes.offer.is_some() || wishes.reads
+            };
+            if !has_some(&wishes) {
+                // Without a watch this is how often they are read.
+                group.has_wishes.wait_for(&mut wishes, pause);
+            }
+            let revokes = wishes.revokes;
+            std::mem::replace(&mut *wishes, Wishes { revokes, ..Wishes::default() })
+        };
+        if let Some(transaction) = wishes.transaction {
+            let outcome = transact(group, client, &transaction);
+            group.tell(News::Transacted(transaction, outcome));
+        }
+        let name = &group.id.node;
+        let node = wishes.node.map(|(node, lease)| client.put(&group.keys.node(name), &node.to_json(), lease));
+        let offer = wishes.offer.map(|(offer, lease)| client.put(&group.keys.offer(name), &offer.to_json(), lease));
+        for error in [node, offer].into_iter().flatten().filter_map(Result::err) {
+            log::warn!("This server could not say in etcd where it is: {error}");
+        }
+        match read(group, client) {
+            Ok((snapshot, strange)) => {
+                if strange != was_strange {
+                    log::warn!("Records of the group in etcd are not understood: {strange}");
+                    was_strange = strange;
+                }
+                group.tell(News::Records(Arc::new(snapshot)));
+                group.tell(News::Trouble(String::new()));
+            }
+            Err(error) => {
+                group.tell(News::Trouble(error));
+                std::thread::sleep(pause / 4);
+            }
+        }
+    }
+}
+
+fn read(group: &Group, client: &Client) -> Result<(Snapshot, String), String> {
+    let range = client.get_prefix(group.keys.prefix()).map_err(|error| error.to_string())?;
+    let records = range.keys.iter().map(|key| Record {
+        key: &key.key,
+        value: &key.value,
+        revision: key.mod_revision,
+        lease: key.lease,
+    });
+    let (snapshot, strange) = group.keys.read(records, range.revision).map_err(|error| error.to_string())?;
+    let strange = strange.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    Ok((snapshot, strange))
+}
+
+/// Sends a transaction.
+fn transact(group: &Group, client: &Client, transaction: &Transaction) -> Outcome {
+    let keys = &group.keys;
+    let mut compares = Vec::new();
+    match transaction.expected {
+        Expected::Absent => compares.push(Compare::Absent(keys.shard())),
+        Expected::Revision(revision) => compares.push(Compare::ModRevision(keys.shard(), revision)),
+        Expected::Anything => {}
+    }
+    if transaction.needs_no_holder {
+        compares.push(Compare::Absent(keys.holder()));
+    }
+    let mut operations = Vec::new();
+    if let Some(shard) = &transaction.shard {
+        operations.push(Operation::Put { key: keys.shard(), value: shard.to_json(), lease: 0 });
+    }
+    match &transaction.holder {
+        HolderChange::Keep => {}
+        HolderChange::Take(holder) => operations.push(Operation::Put {
+            key: keys.holder(),
+            value: holder.to_json(),
+            lease: holder.lease,
+        }),
+        HolderChange::Release => operations.push(Operation::Delete { key: keys.holder() }),
+    }
+    match client.transaction(&compares, &operations) {
+        Ok(outcome) if outcome.succeeded => Outcome::Committed(outcome.revision),
+        Ok(_) => Outcome::Refused,
+        Err(error) => {
+            log::warn!("Transaction {}: {error}", super::describe(transaction));
+            match error {
+                Error::Unreachable(_) | Error::Settings(_) => Outcome::NotSent,
+                // The lease has ended meanwhile, for example.
+                Error::Refused(_) => Outcome::Refused,
+                Error::Unknown(_) | Error::Invalid(_) => Outcome::Unknown,
+            }
+        }
+    }
+}
+
+/// Has the records read when they change.
+fn watch(engine: &Engine, group: &Group, client: &Client) {
+    let silence = Duration::from_millis(group.settings.lease_ms).max(Duration::from_secs(2));
+    while !engine.shutdown.load(Relaxed) {
+        let ended = client.watch_prefix(group.keys.prefix(), 0, silence).and_then(|mut watch| {
+            loop {
+                let (_, has_changed) = watch.wait()?;
+                if engine.shutdown.load(Relaxed) {
+                    return Ok(());
+                }
+                if has_changed {
+                    group.wishes.lock().reads = true;
+                    group.has_wishes.notify_one();
+                }
+            }
+        });
+        match ended {
+            // Silence is usual: it is begun anew, and what has changed in between is read.
+            Ok(()) | Err(Error::Unknown(_)) => {}
+            Err(_) => std::thread::sleep(silence / 4),
+        }
+        group.wishes.lock().reads = true;
+        group.has_wishes.notify_one();
+    }
+}

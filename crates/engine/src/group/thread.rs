@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The group's thread: shows the state machine what has happened, and has its orders carried out.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use braid_base::clock::boot_nanos;
+use braid_group::{Member, Node, Rules};
+
+use super::store::{News, Wishes};
+use super::{Group, duty};
+use crate::engine::Engine;
+
+/// Steps per lease time, at least.
+const STEPS: u64 = 16;
+
+impl Engine {
+    /// Joins the group, if there is one to join: the dataset has been loaded.
+    pub fn start_group(&self) -> std::io::Result<()> {
+        let Some(group) = self.group.clone() else { return Ok(()) };
+        log::info!("This server is {} in the group {}", group.id.node, group.settings.name);
+        self.start_store(&group)?;
+        let engine = self.this.clone();
+        std::thread::Builder::new().name("group".into()).spawn(move || {
+            if let Some(engine) = engine.upgrade() {
+                run(&engine, &group);
+            }
+        })?;
+        Ok(())
+    }
+
+    /// Leaves the group in good order: others need not wait for the lease to end.
+    pub fn leave_group(&self) {
+        if let Some(group) = &self.group {
+            group.wishes.lock().revokes = true;
+            group.has_wishes.notify_all();
+        }
+    }
+}
+
+fn run(engine: &Arc<Engine>, group: &Arc<Group>) {
+    let step = Duration::from_millis((group.settings.lease_ms / STEPS).max(1));
+    let mut member = Member::new(group.id.clone(), group.timing, Rules::default(), boot_nanos());
+    let mut duties = duty::Duties::new(engine, group);
+    let mut lease = None;
+    while !engine.shutdown.load(Relaxed) {
+        let news = {
+            let mut news = group.news.lock();
+            if news.is_empty() {
+                group.has_news.wait_for(&mut news, step);
+            }
+            std::mem::take(&mut *news)
+        };
+        let now = boot_nanos();
+        for one in news {
+            match one {
+                News::Records(records) => {
+                    // What etcd had and has no longer: its data is another.
+                    if member.snapshot().is_some_and(|known| known.revision > records.revision) {
+                        note_regress(&mut member, &records);
+                    }
+                    group.view.lock().records = Arc::clone(&records);
+                    member.observe(records, now);
+                }
+                News::Lease { id, sent, received } => {
+                    lease = Some(id);
+                    member.lease_lives(id, sent, received);
+                    group.view.lock().lease_until = group.timing.lease_right(sent);
+                }
+                News::LeaseLost => {
+                    lease = None;
+                    member.lease_lost();
+                    group.view.lock().lease_until = 0;
+                }
+                News::Transacted(transaction, outcome) => {
+                    log::debug!("Transaction {}: {outcome:?}", super::describe(&transaction));
+                    member.settle(&transaction, outcome, now);
+                }
+                News::Trouble(error) => duties.note_trouble(error),
+            }
+        }
+        duties.hand_over(&mut member);
+        let orders = member.step(boot_nanos(), &duties.local(&member));
+        duties.carry_out(&orders, &member);
+        say_where(engine, group, &member, lease);
+        let Some(lease) = lease else { continue };
+        let mut wishes = group.wishes.lock();
+        let Wishes { transaction, offer, .. } = &mut *wishes;
+        let mut has_some = false;
+        if let Some(ordered) = orders.transaction {
+            has_some |= transaction.replace(ordered).is_none();
+        }
+        if let Some(ordered) = orders.offer {
+            let records = member.snapshot();
+            let is_known = records.is_some_and(|records| records.offers.get(&group.id.node) == Some(&ordered));
+            if !is_known {
+                *offer = Some((ordered, lease));
+                has_some = true;
+            }
+        }
+        drop(wishes);
+        if has_some {
+            group.has_wishes.notify_one();
+        }
+    }
+}
+
+/// Records with a smaller revision than known are late, or those of another etcd.
+fn note_regress(member: &mut Member, records: &braid_group::Snapshot) {
+    let epoch = |records: &braid_group::Snapshot| records.shard.as_ref().map(|shard| (shard.value.epoch, shard.revision));
+    let known = member.snapshot().and_then(|known| epoch(known));
+    if known != epoch(records) {
+        log::warn!("etcd's data is older than it was: it was restored, or lost");
+    }
+    member.forget_records();
+}
+
+/// Has this server's record in etcd say where it is.
+fn say_where(engine: &Engine, group: &Group, member: &Member, lease: Option<i64>) {
+    let (Some(lease), Some(records)) = (lease, member.snapshot()) else { return };
+    let node = engine.own_node(group);
+    match records.nodes.get(&group.id.node) {
+        Some(known) if *known == node => {}
+        // Its former process's record is gone when that one's lease is; another server's stays.
+        Some(known) if known.run != node.run => {
+            let is_other = (&known.host, known.port, known.tls_port) != (&node.host, node.port, node.tls_port);
+            let mut view = group.view.lock();
+            if is_other && view.etcd_error.is_empty() {
+                view.etcd_error = format!("another server is {} at {}:{}", group.id.node, known.host, known.port);
+                log::warn!("There is another server with the name {}: {}:{}", group.id.node, known.host, known.port);
+            }
+        }
+        _ => {
+            let mut wishes = group.wishes.lock();
+            if wishes.node.is_none() {
+                wishes.node = Some((node, lease));
+                drop(wishes);
+                group.has_wishes.notify_one();
+            }
+        }
+    }
+}
+
+impl Engine {
+    /// How others reach this server.
+    fn own_node(&self, group: &Group) -> Node {
+        let config = &self.config;
+        let announced = config.replica_announce_ip();
+        let host = if announced.is_empty() { self.own_address() } else { announced.to_string() };
+        let announced_port = config.replica_announce_port();
+        Node {
+            run: group.id.run.clone(),
+            host: host.into(),
+            port: if announced_port == 0 { config.port() } else { announced_port },
+            tls_port: config.tls_port(),
+            priority: config.replica_priority(),
+            version: env!("CARGO_PKG_VERSION").into(),
+        }
+    }
+
+    /// The first address that is listened on and means this machine alone.
+    fn own_address(&self) -> String {
+        let config = &self.config;
+        let bound = config.bind();
+        let plain = bound.iter().map(|address| address.trim_start_matches('-'));
+        let named = plain.clone().find(|address| !matches!(*address, "*" | "0.0.0.0" | "::" | "::*" | ""));
+        match named {
+            Some(address) => address.to_owned(),
+            None => rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        }
+    }
+}
