@@ -335,8 +335,10 @@ fn it_follows_by_tls_with_a_user_and_a_source_address() {
         wait_for("the wrong password is told", || replica.log().contains("Unable to AUTH to MASTER"));
         its.ok("CONFIG SET masterauth word");
         assert_same(&mut client, &mut its);
-        let line = client.info_field("replication", "slave0").expect("a replica");
-        assert!(line.starts_with("ip=10.1.2.3,port=4321,state=online"), "{line}");
+        wait_for("it is online under what it announces", || {
+            let line = client.info_field("replication", "slave0");
+            line.is_some_and(|line| line.starts_with("ip=10.1.2.3,port=4321,state=online"))
+        });
         let list = client.call("CLIENT LIST TYPE replica");
         assert!(list.text().contains("addr=127.0.0.7:"), "{list}");
     }

@@ -56,8 +56,11 @@ pub struct Group {
 /// Whether this server acknowledges what a primary sends.
 struct Acknowledging {
     is_refused: bool,
-    /// When it last did, nanoseconds of CLOCK_BOOTTIME; when it started, if never.
+    /// When it last acknowledged something new, nanoseconds of CLOCK_BOOTTIME; when it started, if
+    /// never. What is acknowledged again answers no newer probe.
     last: u64,
+    /// Where that ended in the journal.
+    offset: u64,
 }
 
 /// A planned change of the primary.
@@ -73,16 +76,24 @@ impl Group {
         self.has_news.notify_one();
     }
 
-    /// Whether this server may acknowledge; holds an order to refuse back until the guard is
-    /// dropped. The time is noted when the acknowledgement has been sent.
-    pub(crate) fn acknowledge<E>(&self, send: impl FnOnce() -> Result<(), E>, refused: E) -> Result<(), E> {
+    /// Acknowledges the journal up to an offset, unless that is refused. An order to refuse waits
+    /// meanwhile.
+    pub(crate) fn acknowledge<E>(
+        &self,
+        offset: u64,
+        send: impl FnOnce() -> Result<(), E>,
+        refused: E,
+    ) -> Result<(), E> {
         let mut acknowledging = self.acknowledging.lock();
         if acknowledging.is_refused {
             return Err(refused);
         }
         let outcome = send();
-        // If it failed it may have arrived nevertheless.
-        acknowledging.last = braid_base::clock::boot_nanos();
+        if offset != acknowledging.offset {
+            // If it failed it may have arrived nevertheless.
+            acknowledging.last = braid_base::clock::boot_nanos();
+            acknowledging.offset = offset;
+        }
         outcome
     }
 
@@ -145,7 +156,7 @@ pub(crate) fn of_config(config: &braid_config::Config, run: &str) -> Result<Opti
         has_news: Condvar::new(),
         wishes: Mutex::default(),
         has_wishes: Condvar::new(),
-        acknowledging: Mutex::new(Acknowledging { is_refused: false, last: now }),
+        acknowledging: Mutex::new(Acknowledging { is_refused: false, last: now, offset: 0 }),
         is_whole: AtomicBool::new(true),
         link_epoch: AtomicU64::new(0),
         handover: Mutex::new(None),

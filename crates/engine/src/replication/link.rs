@@ -465,7 +465,8 @@ impl Attempt<'_> {
     fn acknowledge(&self, peer: &mut Peer<Outgoing>) -> Result<(), LinkError> {
         let engine = self.engine;
         let history = engine.replication.history();
-        let offset = history.offset(engine.keyspace.journal.end()).to_string();
+        let end = engine.keyspace.journal.end();
+        let offset = history.offset(end).to_string();
         let mut request: Vec<&[u8]> = vec![b"REPLCONF", b"ACK", offset.as_bytes()];
         let on_disk;
         if engine.append_only.on.load(Relaxed) && !engine.append_only.awaits_base() {
@@ -474,7 +475,7 @@ impl Attempt<'_> {
         }
         match &engine.group {
             None => peer.send(&request),
-            Some(group) => group.acknowledge(|| peer.send(&request), LinkError::CalledOff),
+            Some(group) => group.acknowledge(end, || peer.send(&request), LinkError::CalledOff),
         }
     }
 }
