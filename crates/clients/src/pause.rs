@@ -13,6 +13,8 @@ use crate::record::Message;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum PauseMode {
     Write,
+    /// Whatever reads or writes the dataset.
+    Data,
     All,
 }
 

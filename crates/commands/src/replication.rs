@@ -115,7 +115,9 @@ fn attach(call: &mut Call, position: Option<&Position<'_>>) -> CommandResult {
     if let Some((_, epoch)) = wish.filter(|wish| !wish.rdb_only).and_then(|wish| wish.member.as_ref())
         && (link.is_replica() || call.engine.replication.in_sync.epoch() != *epoch)
     {
-        return Err(CommandError::text(format!("NOMASTERLINK This server is not the primary of epoch {epoch}")));
+        return Err(CommandError::text(format!(
+            "NOMASTERLINK This server is not the primary of epoch {epoch}"
+        )));
     }
     if !call.reply.is_empty() {
         return Err(CommandError::text("ERR SYNC and PSYNC are invalid with pending output"));
@@ -302,7 +304,9 @@ fn replicaof(call: &mut Call) -> CommandResult {
     }
     let engine = call.engine;
     if engine.group.is_some() {
-        return Err(CommandError::text("ERR REPLICAOF not allowed in a group: FAILOVER changes its primary."));
+        return Err(CommandError::text(
+            "ERR REPLICAOF not allowed in a group: FAILOVER changes its primary.",
+        ));
     }
     if engine.replication.failover.phase() != FailoverPhase::None {
         return Err(CommandError::text("ERR REPLICAOF not allowed while failing over."));

@@ -96,6 +96,8 @@ impl Member {
         if !self.is_bound() {
             return change(None, self.claim(self.epoch), true);
         }
+        // It may have left the set since the handover was ordered.
+        leading.successor.take_if(|successor| !shard.in_sync.contains(successor));
         if let Some(successor) = leading.successor.clone().filter(|_| self.pending.is_none()) {
             let base = Some(Base { history: local.history.clone(), offset: local.offset });
             let shard = Shard {

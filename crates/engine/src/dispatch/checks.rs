@@ -60,8 +60,23 @@ pub(super) fn is_held_back(asked: &Asked<'_>, attention: u64) -> bool {
     if attention & STOPPING != 0 || attention & MIGRATES != 0 && changes_migrating(asked) {
         return true;
     }
+    if session.replica.is_some() {
+        // What a replica says is what the pause may wait for.
+        return false;
+    }
     match engine.pause.current(*now_ms) {
         None => false,
+        Some((PauseMode::Data, _)) => {
+            let uses = |command: &Command| {
+                command.spec.flags.any(Flags::WRITE | Flags::READONLY | Flags::MAY_REPLICATE)
+            };
+            if is_exec(command) {
+                let mut queued = queue.into_iter().flat_map(|queue| &queue.commands);
+                queued.any(|queued| uses(engine.commands.get(queued.command)))
+            } else {
+                queue.is_none() && uses(command)
+            }
+        }
         Some((PauseMode::All, _)) => {
             // A client must be able to end its own pause.
             !(session.authenticated && command.behavior.has(Behavior::ENDS_PAUSE))

@@ -32,7 +32,10 @@ impl Engine {
             (state.history.journal_offset(base.offset), end)
         };
         let Some(mut reader) = begin.and_then(|begin| journal.reader_from(begin)) else {
-            log::warn!("This server may have changes behind offset {} that no other has; they are not in the backlog", base.offset);
+            log::warn!(
+                "This server may have changes behind offset {} that no other has; they are not in the backlog",
+                base.offset
+            );
             return;
         };
         let mut tail = Vec::new();

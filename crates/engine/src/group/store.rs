@@ -21,7 +21,11 @@ use crate::engine::Engine;
 pub(super) enum News {
     Records(Arc<Snapshot>),
     /// A lease is alive: its ID, when the request was sent and when it was answered.
-    Lease { id: i64, sent: u64, received: u64 },
+    Lease {
+        id: i64,
+        sent: u64,
+        received: u64,
+    },
     LeaseLost,
     Transacted(Transaction, Outcome),
     /// etcd cannot be used, or can again (empty).
@@ -102,7 +106,10 @@ fn keep_records(engine: &Engine, group: &Group, client: &Client) {
         let wishes = {
             let mut wishes = group.wishes.lock();
             let has_some = |wishes: &super::store::Wishes| {
-                wishes.transaction.is_some() || wishes.node.is_some() || wishes.offer.is_some() || wishes.reads
+                wishes.transaction.is_some()
+                    || wishes.node.is_some()
+                    || wishes.offer.is_some()
+                    || wishes.reads
             };
             if !has_some(&wishes) {
                 // Without a watch this is how often they are read.
@@ -116,8 +123,10 @@ fn keep_records(engine: &Engine, group: &Group, client: &Client) {
             group.tell(News::Transacted(transaction, outcome));
         }
         let name = &group.id.node;
-        let node = wishes.node.map(|(node, lease)| client.put(&group.keys.node(name), &node.to_json(), lease));
-        let offer = wishes.offer.map(|(offer, lease)| client.put(&group.keys.offer(name), &offer.to_json(), lease));
+        let node =
+            wishes.node.map(|(node, lease)| client.put(&group.keys.node(name), &node.to_json(), lease));
+        let offer =
+            wishes.offer.map(|(offer, lease)| client.put(&group.keys.offer(name), &offer.to_json(), lease));
         for error in [node, offer].into_iter().flatten().filter_map(Result::err) {
             log::warn!("This server could not say in etcd where it is: {error}");
         }

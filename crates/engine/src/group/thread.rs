@@ -93,7 +93,8 @@ fn run(engine: &Arc<Engine>, group: &Arc<Group>) {
         }
         if let Some(ordered) = orders.offer {
             let records = member.snapshot();
-            let is_known = records.is_some_and(|records| records.offers.get(&group.id.node) == Some(&ordered));
+            let is_known =
+                records.is_some_and(|records| records.offers.get(&group.id.node) == Some(&ordered));
             if !is_known {
                 *offer = Some((ordered, lease));
                 has_some = true;
@@ -108,7 +109,9 @@ fn run(engine: &Arc<Engine>, group: &Arc<Group>) {
 
 /// Records with a smaller revision than known are late, or those of another etcd.
 fn note_regress(member: &mut Member, records: &braid_group::Snapshot) {
-    let epoch = |records: &braid_group::Snapshot| records.shard.as_ref().map(|shard| (shard.value.epoch, shard.revision));
+    let epoch = |records: &braid_group::Snapshot| {
+        records.shard.as_ref().map(|shard| (shard.value.epoch, shard.revision))
+    };
     let known = member.snapshot().and_then(|known| epoch(known));
     if known != epoch(records) {
         log::warn!("etcd's data is older than it was: it was restored, or lost");
@@ -124,11 +127,18 @@ fn say_where(engine: &Engine, group: &Group, member: &Member, lease: Option<i64>
         Some(known) if *known == node => {}
         // Its former process's record is gone when that one's lease is; another server's stays.
         Some(known) if known.run != node.run => {
-            let is_other = (&known.host, known.port, known.tls_port) != (&node.host, node.port, node.tls_port);
+            let is_other =
+                (&known.host, known.port, known.tls_port) != (&node.host, node.port, node.tls_port);
             let mut view = group.view.lock();
             if is_other && view.etcd_error.is_empty() {
-                view.etcd_error = format!("another server is {} at {}:{}", group.id.node, known.host, known.port);
-                log::warn!("There is another server with the name {}: {}:{}", group.id.node, known.host, known.port);
+                view.etcd_error =
+                    format!("another server is {} at {}:{}", group.id.node, known.host, known.port);
+                log::warn!(
+                    "There is another server with the name {}: {}:{}",
+                    group.id.node,
+                    known.host,
+                    known.port
+                );
             }
         }
         _ => {

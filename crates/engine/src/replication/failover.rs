@@ -162,7 +162,7 @@ impl Engine {
 
     /// In a group nothing is served while the primary changes, so reads wait as well.
     fn pauses(&self) -> PauseMode {
-        if self.group.is_some() { PauseMode::All } else { PauseMode::Write }
+        if self.group.is_some() { PauseMode::Data } else { PauseMode::Write }
     }
 
     fn fail_over(&self, number: u64, target: Primary, replica: Option<&Replica>) {
