@@ -228,6 +228,7 @@ impl Engine {
         // Set once, here.
         let _ = engine.keyspace.observer.set(Arc::clone(&engine.hub) as Arc<dyn Observer>);
         follow_settings(&engine);
+        engine.check_sync_writes(&engine.config).map_err(std::io::Error::other)?;
         engine.begin_in_configured_role();
         Ok(engine)
     }
@@ -389,6 +390,8 @@ fn on_append_sync(engine: Weak<Engine>) -> Box<dyn Fn() + Send + Sync> {
 
 /// Subscribes the engine to configuration changes, and the loops' bells to the journal.
 fn follow_settings(engine: &Arc<Engine>) {
+    // Before others do what it may refuse.
+    follow_sync_settings(engine);
     let weak = Arc::downgrade(engine);
     let names = [
         "maxmemory",
@@ -468,7 +471,6 @@ fn follow_settings(engine: &Arc<Engine>) {
         }
     });
     engine.count_good_replicas(braid_base::clock::unix_ms());
-    follow_sync_settings(engine);
     let weak = Arc::downgrade(engine);
     engine.config.on_change(&["tracking-table-max-keys"], move |config| {
         if let Some(engine) = weak.upgrade() {

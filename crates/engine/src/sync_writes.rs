@@ -131,19 +131,21 @@ impl Engine {
         if self.replication.in_sync.note(member, *epoch, offset, on_disk) {
             self.ring_holders();
         }
-        if !context.outside {
+        if !context.outside && self.must_ask_members() {
             self.ask_members(context);
         }
     }
 
-    /// Asks the replicas if a reply waits for more than has been asked for. Inside of the gate.
+    /// Whether the caller is to ask the replicas ([`Engine::ask_members`]): a reply waits for more
+    /// than has been asked for.
+    pub fn must_ask_members(&self) -> bool {
+        self.replication.in_sync.must_ask(self.config.sync_level(), boot_nanos())
+    }
+
+    /// Asks the replicas, as [`Engine::must_ask_members`] wants it. Inside of the gate.
     pub fn ask_members(&self, context: &mut Context) {
-        let set = &self.replication.in_sync;
-        if !set.must_ask(self.config.sync_level(), boot_nanos()) {
-            return;
-        }
         if !self.append_question(context) {
-            set.not_asked();
+            self.replication.in_sync.not_asked();
         }
     }
 
