@@ -109,7 +109,7 @@ fn transactions_scripts_and_pipelines_wait() {
     client.ok("MULTI");
     client.send(&request("INCR n"));
     client.send(&request("EXEC"));
-    script.send(&request("EVAL \"redis.call('incr', 'n') return redis.call('get', 'n')\" 1 n"));
+    script.send(&request("EVAL \"redis.call('incr', 's') return redis.call('get', 's')\" 1 s"));
     let many: Vec<u8> = (0..200).flat_map(|_| request("INCR many")).collect();
     pipeline.send(&many);
     wide.send(&request("MSET x 1 y 2"));
@@ -121,7 +121,7 @@ fn transactions_scripts_and_pipelines_wait() {
     members[0].acknowledge();
     assert_eq!(client.read().text(), "QUEUED");
     assert_eq!(client.read(), Value::Array(vec![integer(1)]));
-    assert_eq!(script.read().text(), "2");
+    assert_eq!(script.read().text(), "1");
     for number in 1..=200 {
         assert_eq!(pipeline.read(), integer(number));
     }
@@ -155,8 +155,6 @@ fn messages_of_what_waits_wait() {
         group.admin.call("EXEC");
         assert_held(&mut listener);
         members[0].catch_up(&mut group.admin);
-        // While it is held more is published, which must not go with it.
-        group.admin.ok("SET k 2");
         members[0].acknowledge();
         let last = |listener: &mut braid_tests::RawClient| {
             let message = listener.read();
@@ -165,10 +163,17 @@ fn messages_of_what_waits_wait() {
         let mut first = [last(&mut listener), last(&mut listener)];
         first.sort();
         assert_eq!(first, [Some("later".into()), Some("set".into())]);
+        // What is published while it is held must not go with it.
+        group.admin.ok("SET k 2");
+        assert_held(&mut listener);
+        members[0].catch_up(&mut group.admin);
+        group.admin.call("APPEND k 3");
+        members[0].acknowledge();
+        assert_eq!(last(&mut listener).as_deref(), Some("set"));
         assert_held(&mut listener);
         members[0].catch_up(&mut group.admin);
         members[0].acknowledge();
-        assert_eq!(last(&mut listener).as_deref(), Some("set"));
+        assert_eq!(last(&mut listener).as_deref(), Some("append"));
     }
 }
 

@@ -23,7 +23,7 @@ use braid_replication::{MemberId, Replica, Stage};
 use crate::engine::Engine;
 use crate::replication::FOR_REPLICAS;
 use crate::session::Session;
-use state::{MemberWait, Revealed, Settled, WAITS_FOR_MEMBERS};
+use state::{MemberWait, NOT_KNOWN, Revealed, Settled, WAITS_FOR_MEMBERS};
 
 /// Error in the place of all replies of a batch whose outcome is not known.
 pub const UNCERTAIN: &str =
@@ -177,6 +177,14 @@ impl Engine {
         Revealed { offset, members }
     }
 
+    /// What held replies reveal, known now, of which it was not known before.
+    pub fn revealed_by_now(&self, before: &Revealed) -> Revealed {
+        let Some(wait) = before.members else { return *before };
+        let now = self.revealed(true, wait.losses);
+        let members = now.members.map(|members| MemberWait { since: wait.since, ..members });
+        Revealed { members, ..now }
+    }
+
     /// Whether replies may be sent that reveal this, or why not; `None` if they have to wait.
     pub fn outcome_of(&self, revealed: &Revealed) -> Option<Settled> {
         match (self.progress_on_disk(revealed.offset), revealed.members) {
@@ -205,7 +213,9 @@ impl Engine {
         let waited = now.saturating_sub(wait.since);
         let timeout = u64::from(self.config.sync_timeout_ms()) * NANOS_PER_MS;
         if waited > timeout {
-            set.note_late(wait.offset, wait.since);
+            if wait.offset != NOT_KNOWN {
+                set.note_late(wait.offset, wait.since);
+            }
         }
         let lease = self.sync_writes.lease_ms.load(Relaxed).saturating_mul(NANOS_PER_MS);
         (waited > timeout.saturating_add(lease)).then_some(Settled::Uncertain)
@@ -227,7 +237,9 @@ impl Engine {
                 loops.push(slot);
             }
             drop(loops);
-            self.replication.in_sync.want(wait.offset);
+            if wait.offset != NOT_KNOWN {
+                self.replication.in_sync.want(wait.offset);
+            }
         }
         if revealed.members.is_none() || is_disk || self.append_only.waits.load(Relaxed) {
             self.ask_for_disk(slot, revealed.offset);

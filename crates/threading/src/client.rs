@@ -68,9 +68,11 @@ pub struct Client {
     pub is_reply_held: bool,
     /// They are held for the members of the group: no pushes are added to them.
     pub waits_for_members: bool,
-    /// Its pending replies may reveal data: they belong to commands that read or write keys, or to
-    /// messages. Maintained while some replies wait for members.
+    /// Its pending replies may reveal data: they belong to commands that read or write keys.
+    /// Maintained while some replies wait for members.
     pub reveals: bool,
+    /// Published messages are among them.
+    pub has_messages: bool,
     /// How often this server had stopped being primary when its request went to another thread, or
     /// began to wait for a key.
     pub losses: Option<u64>,
@@ -121,6 +123,7 @@ impl Client {
             is_reply_held: false,
             waits_for_members: false,
             reveals: false,
+            has_messages: false,
             losses: None,
             deferred_from: None,
             batch_quota: BATCH_QUOTA_MAX,

@@ -83,7 +83,7 @@ impl ClientSet {
             reply.reuse(spare);
         }
         push.payload.write(&session.listener, reply);
-        client.reveals |= matches!(*push.payload, Payload::Message(_));
+        client.has_messages |= matches!(*push.payload, Payload::Message(_));
         self.replied(engine, slot, place, now_ms);
         Pushed::Done
     }

@@ -37,7 +37,23 @@ struct HeldClient {
 /// Clients whose replies wait for the same.
 struct Group {
     revealed: Revealed,
+    /// The gate's epoch from which on it is known what they reveal: a message may be here before
+    /// the change that it tells of is in the journal.
+    epoch: Option<u64>,
     clients: Vec<HeldClient>,
+}
+
+/// What held replies wait for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wait {
+    Disk,
+    Members,
+    /// Members, with messages among the replies.
+    MembersAfterMessages,
+}
+
+impl Wait {
+    const ALL: [Wait; 3] = [Wait::Disk, Wait::Members, Wait::MembersAfterMessages];
 }
 
 /// The held replies of a loop.
@@ -49,9 +65,8 @@ pub struct ReplyHold {
     unacknowledged: bool,
     /// How often this server had stopped being primary before that.
     losses: u64,
-    /// Those that wait for the disk alone, and for members; ordered by offset.
-    for_disk: VecDeque<Group>,
-    for_members: VecDeque<Group>,
+    /// By what they wait for; each in the order of offsets.
+    groups: [VecDeque<Group>; 3],
 }
 
 impl ReplyHold {
@@ -79,11 +94,11 @@ impl ReplyHold {
     /// Whether replies are held back.
     #[inline]
     pub fn holds_any(&self) -> bool {
-        !self.for_disk.is_empty() || !self.for_members.is_empty()
+        self.groups.iter().any(|groups| !groups.is_empty())
     }
 
-    fn queue(&mut self, for_members: bool) -> &mut VecDeque<Group> {
-        if for_members { &mut self.for_members } else { &mut self.for_disk }
+    fn queue(&mut self, wait: Wait) -> &mut VecDeque<Group> {
+        &mut self.groups[wait as usize]
     }
 }
 
@@ -120,10 +135,11 @@ impl<M: Model> EventLoop<M> {
             self.wait_for_disk();
         }
         if for_members {
-            self.hold_replies(true);
+            self.hold_replies(Wait::Members);
+            self.hold_replies(Wait::MembersAfterMessages);
         }
         if for_disk && M::HOLDS_REPLIES {
-            self.hold_replies(false);
+            self.hold_replies(Wait::Disk);
         }
     }
 
@@ -139,17 +155,27 @@ impl<M: Model> EventLoop<M> {
     }
 
     /// Holds replies back that may not be sent yet: of the clients that wait for members, or of all.
-    fn hold_replies(&mut self, for_members: bool) {
+    fn hold_replies(&mut self, wait: Wait) {
+        let for_members = wait != Wait::Disk;
+        let has_messages = wait == Wait::MembersAfterMessages;
         let losses = self.engine.replication.in_sync.losses();
-        let revealed = self.engine.revealed(for_members, losses);
+        let mut revealed = self.engine.revealed(for_members, losses);
+        let epoch = has_messages.then(|| self.engine.keyspace.gate.epoch() + 2);
+        if epoch.is_some() {
+            revealed = revealed.not_known_yet();
+        }
         let outcome = self.engine.outcome_of(&revealed);
         let mut list = std::mem::take(&mut self.clients.to_write);
         let mut clients = Vec::new();
         list.retain(|&place| {
             let Some(client) = self.clients.slab.get(place) else { return false };
             if for_members {
-                let reveals = std::mem::take(&mut client.reveals);
-                if !reveals || !self.engine.waits_for_members(&client.session) {
+                let reveals = if has_messages { &mut client.has_messages } else { &mut client.reveals };
+                if !std::mem::take(reveals) || !self.engine.waits_for_members(&client.session) {
+                    return true;
+                }
+                if !has_messages && client.has_messages {
+                    // It goes with those.
                     return true;
                 }
             }
@@ -182,12 +208,21 @@ impl<M: Model> EventLoop<M> {
         if clients.is_empty() {
             return;
         }
-        self.reply_hold.queue(for_members).push_back(Group { revealed, clients });
-        self.engine.ask_for_progress(self.slot, &revealed);
+        self.reply_hold.queue(wait).push_back(Group { revealed, epoch, clients });
         if for_members {
-            self.ask_members();
+            self.ask_for_progress(&revealed);
             // What is acknowledged has to be sent first.
             self.feed_replicas_before_replies();
+        } else {
+            self.ask_for_progress(&revealed);
+        }
+    }
+
+    /// Has the loop's bell rung when the outcome may have changed, and asks the replicas.
+    fn ask_for_progress(&mut self, revealed: &Revealed) {
+        self.engine.ask_for_progress(self.slot, revealed);
+        if revealed.members.is_some() {
+            self.ask_members();
         }
     }
 
@@ -208,39 +243,49 @@ impl<M: Model> EventLoop<M> {
     /// not report what happened before it was asked for.
     #[inline]
     pub(crate) fn can_release(&self) -> bool {
-        let ReplyHold { for_disk, for_members, .. } = &self.reply_hold;
-        let mut fronts = for_disk.front().into_iter().chain(for_members.front());
-        fronts.any(|group| self.engine.outcome_of(&group.revealed).is_some())
+        let mut fronts = self.reply_hold.groups.iter().filter_map(VecDeque::front);
+        fronts.any(|group| self.is_known(group) || self.engine.outcome_of(&group.revealed).is_some())
+    }
+
+    /// Whether it is known by now what replies with messages reveal.
+    fn is_known(&self, group: &Group) -> bool {
+        group.epoch.is_some_and(|epoch| self.engine.keyspace.gate.try_advance() >= epoch)
     }
 
     /// Milliseconds until held replies are to be looked at though nobody has rung.
     pub(super) fn hold_patience_ms(&self) -> Option<i64> {
-        let wait = self.reply_hold.for_members.front()?.revealed.members?;
-        Some(self.engine.hold_patience_ms(&wait))
+        let patience = |group: &Group| {
+            let wait = group.revealed.members?;
+            // Nothing tells of the gate's epochs.
+            Some(if group.epoch.is_some() { 1 } else { self.engine.hold_patience_ms(&wait) })
+        };
+        self.reply_hold.groups.iter().filter_map(VecDeque::front).filter_map(patience).min()
     }
 
     /// Sends the held replies that are durable by now.
     #[inline]
     pub(crate) fn release_replies(&mut self) {
         if self.reply_hold.holds_any() {
-            self.release_durable(false);
-            self.release_durable(true);
+            Wait::ALL.into_iter().for_each(|wait| self.release_durable(wait));
         }
     }
 
     #[cold]
-    fn release_durable(&mut self, for_members: bool) {
-        while let Some(group) = self.reply_hold.queue(for_members).front() {
+    fn release_durable(&mut self, wait: Wait) {
+        while let Some(group) = self.reply_hold.groups[wait as usize].front() {
+            if self.is_known(group) {
+                let revealed = self.engine.revealed_by_now(&group.revealed);
+                if let Some(group) = self.reply_hold.queue(wait).front_mut() {
+                    (group.revealed, group.epoch) = (revealed, None);
+                }
+                continue;
+            }
             let Some(settled) = self.engine.outcome_of(&group.revealed) else {
                 // The notifier rings once per request.
                 let revealed = group.revealed;
-                self.engine.ask_for_progress(self.slot, &revealed);
-                if for_members {
-                    self.ask_members();
-                }
-                return;
+                return self.ask_for_progress(&revealed);
             };
-            let Some(group) = self.reply_hold.queue(for_members).pop_front() else { return };
+            let Some(group) = self.reply_hold.queue(wait).pop_front() else { return };
             // They are sent what is on disk, which may have become more just now.
             self.feed_replicas_before_replies();
             group.clients.into_iter().for_each(|held| self.release(held, settled));
@@ -276,7 +321,8 @@ impl<M: Model> EventLoop<M> {
         if self.reply_hold.holds_any() {
             self.engine.settle_changes();
             self.release_replies();
-            for group in std::mem::take(&mut self.reply_hold.for_members) {
+            let held = std::mem::take(&mut self.reply_hold.groups);
+            for group in held.into_iter().flatten() {
                 // Nobody will hear of an acknowledgement any more.
                 group.clients.into_iter().for_each(|held| self.release(held, Settled::Uncertain));
             }
