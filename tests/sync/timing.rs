@@ -41,6 +41,20 @@ fn a_slow_member_alone_is_named_and_leaves_by_the_set_only() {
 }
 
 #[test]
+fn a_replica_cannot_say_what_became_of_it() {
+    let (mut group, _members) = Group::with(&["a/1"], &[]);
+    let (mut writer, mut old) = (group.durable(), group.durable());
+    // It has waited before, for something else.
+    assert_eq!(old.call("BLPOP list 0.01"), Value::NullArray);
+    send_held(&mut writer, "INCR n");
+    group.admin.ok("REPLICAOF 127.0.0.1 1");
+    assert_uncertain(&mut writer);
+    group.admin.ok("REPLICAOF NO ONE");
+    group.set(2, &[]);
+    assert_eq!(old.call("GET n").text(), "1");
+}
+
+#[test]
 fn who_is_primary_no_longer_says_so_at_once() {
     let (mut group, mut members) = Group::with(&["a/1"], &[]);
     let (mut writer, mut listener) = (group.durable(), group.durable());

@@ -78,6 +78,11 @@ impl ReplyHold {
         }
     }
 
+    /// How often this server had stopped being primary before what is pending was executed.
+    pub fn losses(&self) -> u64 {
+        self.losses
+    }
+
     /// Notes that replies may reveal changes.
     #[inline]
     pub fn note_changes(&mut self) {

@@ -108,6 +108,10 @@ impl<M: Model> EventLoop<M> {
         if client.skips_requests() {
             return self.clients.slab.put_back(place, client);
         }
+        // Other batches are executed beside it.
+        if client.parsed_input.is_none() {
+            client.losses = Some(self.reply_hold.losses());
+        }
         // The stand-ins are kept, so that a script costs no new worker and no reference count.
         let (spare, held) =
             self.spare.take().unwrap_or_else(|| (self.engine.worker(self.slot), Arc::clone(&self.engine)));

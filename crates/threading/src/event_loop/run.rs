@@ -132,6 +132,9 @@ impl ClientSet {
         if client.skips_requests() {
             return;
         }
+        if client.parsed_input.is_none() {
+            client.losses = None;
+        }
         let Client { session, reply, query, blobs, .. } = client;
         // Nearly all requests have few arguments. They are listed right here, since a list that a
         // function returned would take a detour through memory.
