@@ -14,6 +14,7 @@ use braid_base::number;
 use braid_clients::pause::PauseMode;
 use braid_clients::{ClientRecord, Message, Unblocking, client_flags, describe, pause};
 use braid_engine::session::ReplyMode;
+use braid_engine::sync_writes::NO_GROUP;
 use braid_engine::{Call, Handler, Row};
 use braid_spec::{Behavior, CommandError, CommandResult, Flags, Group};
 
@@ -40,6 +41,14 @@ const SUBCOMMANDS: &[Row] = &[
         .flags(ANY_TIME.and(Flags::ALLOW_BUSY))
         .docs("8.0.0", "Notes what the connection's library can do.", "O(1)")
         .syntax("capability:string..."),
+    own("durable", durable)
+        .exactly(3)
+        .docs(
+            "8.0.0",
+            "Has replies to the connection wait until every in-sync replica has what they reveal.",
+            "O(1)",
+        )
+        .syntax("enabled:(ON|OFF)"),
     own("getname", get_name).exactly(2).docs("2.6.9", "Returns the connection's name.", "O(1)"),
     own("help", help).exactly(2).flags(Flags::LOADING.and(Flags::STALE).and(Flags::SENTINEL)).docs(
         "5.0.0",
@@ -269,6 +278,20 @@ fn import_source(call: &mut Call) -> CommandResult {
     }
     let on = on_or_off(call)?;
     call.session.set_import_source(on);
+    call.reply.ok();
+    Ok(())
+}
+
+/// CLIENT DURABLE ON|OFF, for this connection instead of `sync-writes`.
+fn durable(call: &mut Call) -> CommandResult {
+    let on = on_or_off(call)?;
+    if on && !call.engine.has_group() {
+        return Err(CommandError::text(NO_GROUP));
+    }
+    call.session.durable = Some(on);
+    if on {
+        call.engine.note_durable_client();
+    }
     call.reply.ok();
     Ok(())
 }

@@ -290,6 +290,7 @@ fn reset(call: &mut Call) -> CommandResult {
     session.set_import_source(false);
     session.set_reply_mode(ReplyMode::On);
     session.no_evict = false;
+    session.durable = None;
     let record = &session.record;
     record.set_flag(client_flags::NO_TOUCH | client_flags::NO_EVICT | client_flags::READS_REPLICA, false);
     // What the client's library said of itself still holds.

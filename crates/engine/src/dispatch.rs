@@ -45,7 +45,7 @@ use braid_clients::attention::{LOADING, MEMORY_LIMIT, MONITORS, PAUSED, READ_ONL
 use braid_spec::spec::Spec;
 use braid_spec::{Behavior, Command, CommandError, Flags, Scope, keys};
 use braid_telemetry::Cost;
-use checks::{Asked, LOADING_REFUSAL, busy, check, check_rights, is_held_back, queues};
+use checks::{Asked, LOADING_REFUSAL, busy, check, check_rights, is_held_back, queues, touches_data};
 
 use transaction::{abort_exec, exec};
 
@@ -120,7 +120,7 @@ pub fn prepare_by<'a>(engine: &Engine, argument: impl Fn(usize) -> Option<&'a [u
 #[inline]
 pub fn execute(request: &mut Request<'_>, prepared: Prepared) -> Outcome {
     let (engine, session) = (request.engine, &*request.session);
-    let attention = engine.attention.word();
+    let attention = engine.attention.word() | request.worker.fence;
     if let Some(id) = prepared.command() {
         let command = engine.commands.get(id);
         let ordinary = command.plain
@@ -134,7 +134,7 @@ pub fn execute(request: &mut Request<'_>, prepared: Prepared) -> Outcome {
             return outcome;
         }
     }
-    let attention = engine.attention.get();
+    let attention = engine.attention.get() | request.worker.fence;
     execute_checked(request, prepared, attention)
 }
 
@@ -226,8 +226,16 @@ fn execute_checked(request: &mut Request<'_>, prepared: Prepared, attention: u64
 /// Checks a request again, and runs it if it still may.
 #[cold]
 fn again(request: &mut Request<'_>, prepared: Prepared) -> Outcome {
-    let attention = request.engine.attention.get();
+    let attention = request.engine.attention.get() | request.worker.fence;
     execute_checked(request, prepared, attention)
+}
+
+/// Whether the reply to a request may reveal data. Of a container's subcommands one is enough.
+pub fn reveals_data(engine: &Engine, prepared: Prepared) -> bool {
+    let Some(id) = prepared.command() else { return false };
+    let command = engine.commands.get(id);
+    let mut subcommands = command.subcommands.iter().map(|&id| engine.commands.get(id));
+    is_exec(command) || touches_data(command) || subcommands.any(touches_data)
 }
 
 fn is_exec(command: &Command) -> bool {

@@ -234,6 +234,7 @@ impl Engine {
         let _ = engine.keyspace.observer.set(Arc::clone(&engine.hub) as Arc<dyn Observer>);
         engine.set_in_group(engine.group.is_some());
         follow_settings(&engine);
+        engine.check_sync_writes(&engine.config).map_err(std::io::Error::other)?;
         engine.begin_in_configured_role();
         Ok(engine)
     }
@@ -395,6 +396,8 @@ fn on_append_sync(engine: Weak<Engine>) -> Box<dyn Fn() + Send + Sync> {
 
 /// Subscribes the engine to configuration changes, and the loops' bells to the journal.
 fn follow_settings(engine: &Arc<Engine>) {
+    // Before others do what it may refuse.
+    follow_sync_settings(engine);
     let weak = Arc::downgrade(engine);
     let names = [
         "maxmemory",
@@ -474,7 +477,6 @@ fn follow_settings(engine: &Arc<Engine>) {
         }
     });
     engine.count_good_replicas(braid_base::clock::unix_ms());
-    follow_sync_settings(engine);
     let weak = Arc::downgrade(engine);
     engine.config.on_change(&["tracking-table-max-keys"], move |config| {
         if let Some(engine) = weak.upgrade() {

@@ -23,7 +23,7 @@ use braid_replication::{MemberId, Replica, Stage};
 use crate::engine::Engine;
 use crate::replication::FOR_REPLICAS;
 use crate::session::Session;
-use state::{MemberWait, Revealed, Settled, WAITS_FOR_MEMBERS};
+use state::{MemberWait, NOT_KNOWN, Revealed, Settled, WAITS_FOR_MEMBERS};
 
 /// Error in the place of all replies of a batch whose outcome is not known.
 pub const UNCERTAIN: &str =
@@ -131,19 +131,21 @@ impl Engine {
         if self.replication.in_sync.note(member, *epoch, offset, on_disk) {
             self.ring_holders();
         }
-        if !context.outside {
+        if !context.outside && self.must_ask_members() {
             self.ask_members(context);
         }
     }
 
-    /// Asks the replicas if a reply waits for more than has been asked for. Inside of the gate.
+    /// Whether the caller is to ask the replicas ([`Engine::ask_members`]): a reply waits for more
+    /// than has been asked for.
+    pub fn must_ask_members(&self) -> bool {
+        self.replication.in_sync.must_ask(self.config.sync_level(), boot_nanos())
+    }
+
+    /// Asks the replicas, as [`Engine::must_ask_members`] wants it. Inside of the gate.
     pub fn ask_members(&self, context: &mut Context) {
-        let set = &self.replication.in_sync;
-        if !set.must_ask(self.config.sync_level(), boot_nanos()) {
-            return;
-        }
         if !self.append_question(context) {
-            set.not_asked();
+            self.replication.in_sync.not_asked();
         }
     }
 
@@ -175,6 +177,14 @@ impl Engine {
         Revealed { offset, members }
     }
 
+    /// What held replies reveal, known now, of which it was not known before.
+    pub fn revealed_by_now(&self, before: &Revealed) -> Revealed {
+        let Some(wait) = before.members else { return *before };
+        let now = self.revealed(true, wait.losses);
+        let members = now.members.map(|members| MemberWait { since: wait.since, ..members });
+        Revealed { members, ..now }
+    }
+
     /// Whether replies may be sent that reveal this, or why not; `None` if they have to wait.
     pub fn outcome_of(&self, revealed: &Revealed) -> Option<Settled> {
         match (self.progress_on_disk(revealed.offset), revealed.members) {
@@ -203,7 +213,9 @@ impl Engine {
         let waited = now.saturating_sub(wait.since);
         let timeout = u64::from(self.config.sync_timeout_ms()) * NANOS_PER_MS;
         if waited > timeout {
-            set.note_late(wait.offset, wait.since);
+            if wait.offset != NOT_KNOWN {
+                set.note_late(wait.offset, wait.since);
+            }
         }
         let lease = self.sync_writes.lease_ms.load(Relaxed).saturating_mul(NANOS_PER_MS);
         (waited > timeout.saturating_add(lease)).then_some(Settled::Uncertain)
@@ -225,7 +237,9 @@ impl Engine {
                 loops.push(slot);
             }
             drop(loops);
-            self.replication.in_sync.want(wait.offset);
+            if wait.offset != NOT_KNOWN {
+                self.replication.in_sync.want(wait.offset);
+            }
         }
         if revealed.members.is_none() || is_disk || self.append_only.waits.load(Relaxed) {
             self.ask_for_disk(slot, revealed.offset);

@@ -20,6 +20,10 @@ pub struct Worker {
     pub(crate) boundary: Ticks,
     /// Wall clock of the batch, in ms.
     pub(crate) now_ms: i64,
+    /// The attention bit `FENCED` if this server may not serve the batch, else 0.
+    pub fence: u64,
+    /// Commands that read or write keys are to be told from others: replies wait for members.
+    pub notes_data: bool,
     hot_keys: Arc<HotKeys>,
     /// Last seen version of `hot_keys`.
     hot_version: u64,
@@ -36,6 +40,8 @@ impl Worker {
             context,
             boundary,
             now_ms,
+            fence: 0,
+            notes_data: false,
             hot_keys,
             hot_version: u64::MAX,
             value_cache: ValueCache::default(),

@@ -65,7 +65,17 @@ pub struct Client {
     /// Its requests are held back until `Message::Resume`.
     pub postponed: bool,
     /// Its replies are held until they are durable; it is on no write list.
-    pub awaits_disk: bool,
+    pub is_reply_held: bool,
+    /// They are held for the members of the group: no pushes are added to them.
+    pub waits_for_members: bool,
+    /// Its pending replies may reveal data: they belong to commands that read or write keys.
+    /// Maintained while some replies wait for members.
+    pub reveals: bool,
+    /// Published messages are among them.
+    pub has_messages: bool,
+    /// How often this server had stopped being primary when its request went to another thread, or
+    /// began to wait for a key.
+    pub losses: Option<u64>,
     /// Where execution of its requests in the current batch stopped, if it did.
     pub deferred_from: Option<Deferral>,
     /// Largest number of its requests in a batch: fewer than [`BATCH_QUOTA_MAX`] once they have
@@ -110,7 +120,11 @@ impl Client {
             incoming: None,
             blobs: Vec::new(),
             postponed: false,
-            awaits_disk: false,
+            is_reply_held: false,
+            waits_for_members: false,
+            reveals: false,
+            has_messages: false,
+            losses: None,
             deferred_from: None,
             batch_quota: BATCH_QUOTA_MAX,
             protocol_error: None,
@@ -138,7 +152,7 @@ impl Client {
     /// True while its input is only stored: its requests are postponed, one of them waits, or its
     /// replies are held.
     pub fn is_held(&self) -> bool {
-        self.postponed || self.awaits_disk || self.session.blocked.is_some()
+        self.postponed || self.is_reply_held || self.session.blocked.is_some()
     }
 
     /// True if it has sent input, as far as known, that is not parsed yet.

@@ -83,8 +83,8 @@ pub struct EventLoop<M: Model> {
     is_draining: bool,
     stopping: bool,
     replicas: Replicas,
-    /// Replies held back until the append-only file is on disk.
-    reply_hold: ReplyHold,
+    /// Replies held back until what they reveal is durable.
+    pub(crate) reply_hold: ReplyHold,
     /// Stand-ins for the worker and the engine while a script occupies the real ones.
     spare: Option<(Worker, Arc<Engine>)>,
     /// A script runs further up the stack: work that needs keys is deferred.
@@ -310,6 +310,9 @@ impl<M: Model> EventLoop<M> {
             && let Some((_, until)) = self.engine.pause.current(now)
         {
             wait = wait.min((until - now).max(1));
+        }
+        if let Some(patience) = self.hold_patience_ms() {
+            wait = wait.min(patience);
         }
         if let Some(&(deadline, _)) = self.clients.deadlines.first() {
             wait = wait.min((deadline - now).max(0));

@@ -6,6 +6,7 @@
 //! other servers expect, and inspection sees one moment.
 
 mod digest;
+mod group;
 mod inside;
 mod populate;
 mod protocol;
@@ -87,6 +88,8 @@ fn debug(call: &mut Call) -> CommandResult {
         (b"quicklist-packed-threshold", 3) => inside::packed_threshold(call),
         (b"mallctl", 3 | 4) => tune_integer(call),
         (b"mallctl-str", 3 | 4) => tune_text(call),
+        (b"in-sync", 2..) => group::in_sync(call),
+        (b"serve-until", 3) => group::serve_until(call),
         (b"config-rewrite-force-all", 2) => rewrite_everything(call),
         (b"stringmatch-test", 2) => match_test(call),
         (b"segfault", 2) => {
@@ -359,6 +362,10 @@ fn help(call: &mut Call) -> CommandResult {
         "    Figures about the tables of a database.",
         "HTSTATS-KEY <key> [full]",
         "    The same for the table that is the value of <key>.",
+        "IN-SYNC <epoch> <size> [<node>/<run> ...]",
+        "    For tests: be the primary of a group whose in-sync set has <size> members, and wait for",
+        "    these. OFF: be primary no longer. Without arguments: the members that replies have been",
+        "    waiting for too long.",
         "LISTPACK <key>",
         "    Write how the packed list of <key> is laid out into the log.",
         "LOADAOF",
@@ -397,6 +404,8 @@ fn help(call: &mut Call) -> CommandResult {
         "    Lengths of <key> and of the string it holds.",
         "SEGFAULT",
         "    End the process by an access violation.",
+        "SERVE-UNTIL <ms from now|NEVER|ALWAYS>",
+        "    For tests: until when the lease lets this server serve.",
         "SET-ACTIVE-EXPIRE <0|1>",
         "    Whether expired keys are removed before somebody asks for them.",
         "SET-SKIP-CHECKSUM-VALIDATION <0|1>",

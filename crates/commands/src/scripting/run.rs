@@ -105,7 +105,9 @@ pub(super) fn check(call: &Call, program: &Program<'_>) -> CommandResult {
     {
         return Err(CommandError::text("OOM command not allowed when used memory > 'maxmemory'."));
     }
-    if let Some(error) = script::write_refusal(call.engine).filter(|_| !flags.has(ScriptFlags::NO_WRITES)) {
+    if let Some(error) =
+        script::write_refusal(call.engine, call.session).filter(|_| !flags.has(ScriptFlags::NO_WRITES))
+    {
         return Err(error);
     }
     Ok(())

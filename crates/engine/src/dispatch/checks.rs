@@ -15,8 +15,8 @@ use crate::transaction::{Queue, Queued};
 use braid_acl as acl;
 use braid_acl::log::Origin;
 use braid_clients::attention::{
-    APPEND_ONLY_FAILED, FEW_REPLICAS, JOURNAL_FULL, LOADING, LOADING_BESIDE, MEMORY_LIMIT, MIGRATES, PAUSED,
-    READ_ONLY, REPLICA, SNAPSHOT_FULL, STALE, STOPPING, WRITES_REFUSED,
+    APPEND_ONLY_FAILED, FENCED, FEW_IN_SYNC, FEW_REPLICAS, JOURNAL_FULL, LOADING, LOADING_BESIDE,
+    MEMORY_LIMIT, MIGRATES, PAUSED, READ_ONLY, REPLICA, SNAPSHOT_FULL, STALE, STOPPING, WRITES_REFUSED,
 };
 use braid_clients::pause::PauseMode;
 use braid_replication::failover::FailoverPhase;
@@ -151,6 +151,13 @@ pub const NO_LINK: &str = "MASTERDOWN Link with MASTER is down and replica-serve
 /// Error for writes while too few replicas keep up; Redis's text.
 const TOO_FEW_REPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
 
+/// Error for writes whose replies would wait, while the in-sync set is too small.
+const TOO_FEW_IN_SYNC: &str = "NOREPLICAS Not enough in-sync replicas to write.";
+
+/// Error of a primary of a group whose lease may have ended.
+const MAY_NOT_SERVE: &str =
+    "MASTERDOWN This server cannot prove at present that it is the primary of its group.";
+
 /// Error while the dataset is loading; Redis's text.
 pub(super) const LOADING_REFUSAL: &str = "LOADING Redis is loading the dataset in memory";
 
@@ -167,6 +174,9 @@ pub(super) fn check(
         check_protected(engine, session, command)?;
     }
     check_rights(engine, session, command, args)?;
+    if attention & FENCED != 0 && serves_data(engine, session.queue.as_deref(), command) {
+        return Err(CommandError::text(MAY_NOT_SERVE));
+    }
     if attention & REPLICA != 0
         && is_redirected(engine, session, session.queue.as_deref(), command)
         && let Some(error) = engine.redirection(&session.record)
@@ -194,6 +204,12 @@ pub(super) fn check(
     }
     if attention & FEW_REPLICAS != 0 && writes(engine, session.queue.as_deref(), command) {
         return Err(CommandError::text(TOO_FEW_REPLICAS));
+    }
+    if attention & FEW_IN_SYNC != 0
+        && engine.waits_for_members(session)
+        && writes(engine, session.queue.as_deref(), command)
+    {
+        return Err(CommandError::text(TOO_FEW_IN_SYNC));
     }
     if attention & (READ_ONLY | STALE) != 0 {
         check_role(engine, session.queue.as_deref(), command, attention)?;
@@ -230,6 +246,21 @@ fn has_throughout(engine: &Engine, queue: Option<&Queue>, command: &Command, fla
 /// Whether a request writes, or executes something that does.
 fn writes(engine: &Engine, queue: Option<&Queue>, command: &Command) -> bool {
     command.spec.flags.has(Flags::WRITE) || (is_exec(command) && queue_has(engine, queue, Flags::WRITE))
+}
+
+/// Whether a command reads or writes keys, runs scripts or publishes. Of EXEC its queue decides.
+pub(super) fn touches_data(command: &Command) -> bool {
+    let flags = Flags::READONLY | Flags::WRITE | Flags::MAY_REPLICATE;
+    !is_exec(command) && (command.spec.flags.any(flags) || command.runs_scripts)
+}
+
+/// As [`touches_data`], of a request and all that it executes.
+fn serves_data(engine: &Engine, queue: Option<&Queue>, command: &Command) -> bool {
+    let executed = queue.filter(|_| is_exec(command));
+    touches_data(command)
+        || executed.is_some_and(|queue| {
+            queue.commands.iter().any(|queued| touches_data(engine.commands.get(queued.command)))
+        })
 }
 
 /// Whether a replica does not serve a request, since its client knows redirections.
@@ -377,10 +408,13 @@ pub(super) fn disk_refusal(engine: &Engine) -> Option<CommandError> {
 
 /// The reason why writes are refused at present, whatever it is.
 #[inline]
-pub fn write_refusal(engine: &Engine) -> Option<CommandError> {
+pub fn write_refusal(engine: &Engine, session: &Session) -> Option<CommandError> {
     let attention = engine.attention.get();
     if attention & FEW_REPLICAS != 0 {
         return Some(CommandError::text(TOO_FEW_REPLICAS));
+    }
+    if attention & FEW_IN_SYNC != 0 && engine.waits_for_members(session) {
+        return Some(CommandError::text(TOO_FEW_IN_SYNC));
     }
     if attention & READ_ONLY != 0 {
         return Some(CommandError::text(READ_ONLY_REPLICA));

@@ -139,7 +139,7 @@ pub fn call(
     // A script that has written is not stopped halfway.
     if !run.wrote
         && command.spec.flags.has(Flags::WRITE)
-        && let Some(error) = write_refusal(engine)
+        && let Some(error) = write_refusal(engine, call.session)
     {
         return refuse_call(&mut call, run, &error.line());
     }

@@ -32,6 +32,9 @@ impl Engine {
         // Replicas stay: if the stream goes on they need not know.
         link.set_primary(Some(primary));
         if was_primary {
+            if self.has_group() {
+                self.replication.in_sync.clear();
+            }
             self.unblock_all();
         }
         self.apply_role();

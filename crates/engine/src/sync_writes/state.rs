@@ -14,6 +14,9 @@ pub const WAITS_FOR_MEMBERS: u8 = 2;
 /// The lease time until the group says another one, in milliseconds.
 const LEASE_MS: u64 = 2000;
 
+/// An offset beyond all that is acknowledged.
+pub(super) const NOT_KNOWN: u64 = u64::MAX - 1;
+
 /// What replies wait for, and which loops hold some.
 pub struct SyncWrites {
     /// Reasons to hold replies back, as bits.
@@ -73,6 +76,16 @@ pub struct Revealed {
     pub offset: u64,
     /// Set if members have to acknowledge it, too.
     pub members: Option<MemberWait>,
+}
+
+impl Revealed {
+    /// The same, of what is not known yet: no acknowledgement is enough.
+    pub fn not_known_yet(mut self) -> Revealed {
+        if let Some(members) = &mut self.members {
+            members.offset = NOT_KNOWN;
+        }
+        self
+    }
 }
 
 /// A wait for members.

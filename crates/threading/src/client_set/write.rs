@@ -6,6 +6,7 @@
 use braid_clients::client_flags;
 use braid_clients::record::{UNCOUNTED_REPLY, counted_reply_bytes};
 use braid_engine::Engine;
+use braid_notify::payload::Payload;
 use braid_notify::queue::Push;
 use braid_telemetry::stats::ThreadStats;
 
@@ -52,7 +53,7 @@ impl ClientSet {
         if waiting > UNCOUNTED_REPLY {
             let dropped = self.check_output_limit(engine, place, now_ms);
             // Not if the replies must be durable first.
-            if early && !dropped && !engine.append_only.waits.load(Relaxed) {
+            if early && !dropped && engine.sync_writes.reasons() == 0 {
                 self.send_early(&engine.threads[slot], place);
             }
         }
@@ -68,6 +69,10 @@ impl ClientSet {
             // The reply of the thread that serves it comes first.
             return Pushed::Later;
         }
+        if client.waits_for_members {
+            // What is added would go with the held replies, and may reveal more than these.
+            return Pushed::Later;
+        }
         let Client { session, reply, .. } = client;
         if push.number < session.listener.pushes_seen {
             return Pushed::Done;
@@ -78,6 +83,7 @@ impl ClientSet {
             reply.reuse(spare);
         }
         push.payload.write(&session.listener, reply);
+        client.has_messages |= matches!(*push.payload, Payload::Message(_));
         self.replied(engine, slot, place, now_ms);
         Pushed::Done
     }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use braid_base::gate::Entered;
 use braid_engine::dispatch;
 use braid_engine::engine::call::Others;
+use braid_engine::sync_writes::state::WAITS_FOR_MEMBERS;
 
 use super::{EventLoop, Model};
 
@@ -42,6 +43,11 @@ impl<M: Model> EventLoop<M> {
             self.worker.context.outside =
                 self.in_script || gate.enter_unless_busy(self.slot) == Entered::Busy;
             self.worker.begin_batch();
+            // After the requests were received: whatever happens behind this, the right was there
+            // while they were under way.
+            self.worker.fence = self.engine.fence();
+            self.worker.notes_data = self.engine.sync_writes.reasons() & WAITS_FOR_MEMBERS != 0;
+            self.reply_hold.begin(self.engine.replication.in_sync.losses());
             // The client whose turn it is, its first request in the batch, and when its turn began.
             let (mut client, mut first, mut began) = (u32::MAX, 0, self.worker.boundary());
             while let Some(&request) = run.batch.requests.get(run.at) {
@@ -66,9 +72,7 @@ impl<M: Model> EventLoop<M> {
             self.reply_hold.note_changes();
         }
         self.clients.end(&self.engine, run, self.worker.now_ms());
-        if !M::HOLDS_REPLIES {
-            self.ensure_durable();
-        }
+        self.ensure_on_disk();
         self.evict_clients();
     }
 
@@ -103,6 +107,10 @@ impl<M: Model> EventLoop<M> {
         let Some(mut client) = self.clients.slab.take_out(place) else { return };
         if client.skips_requests() {
             return self.clients.slab.put_back(place, client);
+        }
+        // Other batches are executed beside it.
+        if client.parsed_input.is_none() {
+            client.losses = Some(self.reply_hold.losses());
         }
         // The stand-ins are kept, so that a script costs no new worker and no reference count.
         let (spare, held) =

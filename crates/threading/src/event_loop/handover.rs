@@ -75,7 +75,7 @@ impl<M: Model> EventLoop<M> {
 
     fn try_hand_over(&mut self, place: u32) -> bool {
         let Some(client) = self.clients.slab.get(place) else { return false };
-        let busy = client.in_batch || client.awaits_disk || client.parsed_input.is_some();
+        let busy = client.in_batch || client.is_reply_held || client.parsed_input.is_some();
         let leaves = client.is_finished() || client.session.record.has(client_flags::CLOSE_NOW);
         if busy || leaves {
             return false;

@@ -55,6 +55,7 @@ impl<M: Model> EventLoop<M> {
                 }
             }
             Message::Served { id, reply, written_to } => {
+                self.reply_hold.begin(self.engine.replication.in_sync.losses());
                 self.reply_hold.note_changes();
                 self.answer_served(id, reply, written_to);
             }
@@ -132,6 +133,7 @@ impl<M: Model> EventLoop<M> {
         let Client { session, reply, .. } = client;
         blocked.answer(&self.engine, self.slot, session, reply, served);
         client.session.has_written = true;
+        client.reveals = true;
         client.session.written_to = client.session.written_to.max(written_to);
         self.clients.deadlines.remove(&(blocked.deadline_ms, place));
         self.resume_after_wait(place);

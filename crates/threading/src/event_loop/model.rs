@@ -21,8 +21,9 @@ pub trait Model: Sized {
     /// Clients move to another thread now and then, and come back.
     const CLIENTS_MIGRATE: bool = false;
 
-    /// The loop sends its clients' replies itself, so it can hold back those that must be durable
-    /// first (`durable_replies.rs`). Otherwise the loop waits for the disk.
+    /// The loop sends its clients' replies itself, so it can hold back those that must be on disk
+    /// first (`durable_replies.rs`). Otherwise the loop waits for the disk. Replies that wait for
+    /// members of a group are held back in all models.
     const HOLDS_REPLIES: bool = false;
 
     /// A client's socket is readable.

@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use braid_engine::sync_writes::state::WAITS_FOR_MEMBERS;
 use braid_notify::payload::Payload;
 use braid_notify::queue::{Listeners, Push};
 
@@ -42,6 +43,12 @@ impl<M: Model> EventLoop<M> {
             });
         } else {
             self.engine.hub.take_pushes(self.slot, &mut taken);
+        }
+        if self.engine.sync_writes.reasons() & WAITS_FOR_MEMBERS != 0
+            && taken.iter().any(|push| matches!(*push.payload, Payload::Message(_)))
+        {
+            // A message may tell of a change.
+            self.reply_hold.note_unacknowledged(self.engine.replication.in_sync.losses());
         }
         let now = braid_base::clock::unix_ms();
         // Successive pushes are often for the same client.

@@ -132,6 +132,9 @@ impl ClientSet {
         if client.skips_requests() {
             return;
         }
+        if client.parsed_input.is_none() {
+            client.losses = None;
+        }
         let Client { session, reply, query, blobs, .. } = client;
         // Nearly all requests have few arguments. They are listed right here, since a list that a
         // function returned would take a detour through memory.
@@ -201,6 +204,9 @@ impl ClientSet {
     pub fn executed(&mut self, engine: &Engine, worker: &Worker, request: &Request, outcome: Outcome) {
         let Some(client) = self.slab.get(request.client) else { return };
         client.commands += u64::from(outcome != Outcome::Postponed);
+        if worker.notes_data {
+            client.reveals |= dispatch::reveals_data(engine, request.prepared);
+        }
         match outcome {
             Outcome::Done => {}
             Outcome::Postponed => {
@@ -211,6 +217,7 @@ impl ClientSet {
             }
             Outcome::Blocked => {
                 client.deferred_from = Some(Deferral::After(request.start));
+                client.losses = Some(engine.replication.in_sync.losses());
                 let deadline = client.session.blocked.as_ref().map_or(0, |blocked| blocked.deadline_ms);
                 if deadline > 0 {
                     self.deadlines.insert((deadline, request.client));

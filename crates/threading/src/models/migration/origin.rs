@@ -89,6 +89,10 @@ pub fn send_to_main<M: HasOrigin>(event_loop: &mut EventLoop<M>, place: u32) {
         return event_loop.clients.slab.put_back(place, client);
     };
     (input.origin, input.place, input.resumes) = (event_loop.slot, place, event_loop.resumes);
+    let now = event_loop.engine.replication.in_sync.losses();
+    // Replies of the batch that it leaves go with it.
+    let before = if client.reply.is_empty() { now } else { event_loop.reply_hold.losses() };
+    client.losses = Some(now.min(before));
     let stats = event_loop.stats();
     stats.sent_away.add(1);
     stats.requests_sent_away.add(input.batch.requests.len() as u64);
@@ -171,6 +175,8 @@ fn restore<M: HasOrigin>(event_loop: &mut EventLoop<M>, mut client: Box<Client>)
     client.in_write_list = client.has_unsent() || client.session.close_after_reply;
     if client.in_write_list {
         clients.to_write.push(place);
+        let losses = event_loop.engine.replication.in_sync.losses();
+        event_loop.reply_hold.note_unacknowledged(losses);
     }
     if let Some(blocked) = client.session.blocked.as_ref().filter(|blocked| blocked.deadline_ms > 0) {
         clients.deadlines.insert((blocked.deadline_ms, place));

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Settings that go together, and the least size of the set.
+
+use braid_tests::TestServer;
+
+use crate::{Group, integer};
+
+#[test]
+fn without_a_group_there_is_nobody_to_wait_for() {
+    let server = TestServer::start(&[]);
+    let mut client = server.connect();
+    let refused = client.call("CONFIG SET sync-writes yes").text();
+    assert!(refused.ends_with("sync-writes needs a group: this server is in none"), "{refused}");
+    assert_eq!(
+        client.call("CONFIG GET sync-writes").elements().map(|pair| pair[1].text()),
+        Some("no".into())
+    );
+    let refused = client.call("CLIENT DURABLE ON").text();
+    assert_eq!(refused, "ERR Synchronous writes need a group: this server is in none");
+    client.ok("CLIENT DURABLE OFF");
+    assert_eq!(client.call("CLIENT DURABLE maybe").text(), "ERR syntax error");
+    let refused = client.call("CONFIG SET sync-level disk").text();
+    assert!(refused.ends_with("sync-level disk needs appendonly yes"), "{refused}");
+    client.ok("SET k 1");
+}
+
+#[test]
+fn the_level_and_the_file_go_together() {
+    let server = TestServer::start(&["--appendonly", "yes", "--sync-level", "disk"]);
+    let mut client = server.connect();
+    let refused = client.call("CONFIG SET appendonly no").text();
+    assert!(refused.ends_with("sync-level disk needs appendonly yes"), "{refused}");
+    client.ok("SET k 1");
+    assert_eq!(client.info_field("persistence", "aof_enabled").as_deref(), Some("1"));
+    client.ok("CONFIG SET sync-level memory");
+    client.ok("CONFIG SET appendonly no");
+}
+
+#[test]
+fn a_set_that_is_too_small_takes_no_writes_of_those_who_wait() {
+    let (mut group, mut members) = Group::with(&["a/1"], &["--min-sync-replicas", "2"]);
+    let mut client = group.durable();
+    const REFUSAL: &str = "NOREPLICAS Not enough in-sync replicas to write.";
+    assert_eq!(client.call("SET k 1").text(), REFUSAL);
+    let script = client.call("EVAL \"return redis.call('set', 'k', '1')\" 1 k").text();
+    assert!(script.contains(REFUSAL), "{script}");
+    client.ok("MULTI");
+    assert_eq!(client.call("SET k 1").text(), REFUSAL);
+    assert!(client.call("EXEC").text().starts_with("EXECABORT"));
+    assert_eq!(group.admin.call("EXISTS k"), integer(0), "nothing was executed");
+    assert_eq!(client.call("EXISTS k"), integer(0), "reads are");
+    group.admin.ok("SET k 2");
+    members[0].catch_up(&mut group.admin);
+    members[0].acknowledge();
+    client.ok("MULTI");
+    group.admin.ok("CONFIG SET min-sync-replicas 1");
+    client.call("EXEC");
+    client.send(&braid_tests::request("SET k 3"));
+    members[0].read_until("$1\r\n3\r\n");
+    members[0].acknowledge();
+    assert_eq!(client.read().text(), "OK");
+}
+
+#[test]
+fn mistakes_of_members_are_named() {
+    let group = Group::start(&[]);
+    let mut link = group.server.connect();
+    for (words, error) in [
+        ("REPLCONF group-member a", "ERR REPLCONF group-member needs a node, a run and an epoch"),
+        ("REPLCONF group-member a/b 1 1", "ERR REPLCONF group-member: a member is named node/run"),
+        ("REPLCONF group-member a 1 0", "ERR REPLCONF group-member: the epoch is a number from 1 on"),
+        ("REPLCONF group-member a 1 x", "ERR REPLCONF group-member: the epoch is a number from 1 on"),
+        ("REPLCONF group-member a 1", "ERR syntax error"),
+    ] {
+        let told = link.call(words).text();
+        assert!(told.starts_with(error), "{words}: {told}");
+    }
+    link.ok("REPLCONF group-member a 1 7 capa psync2");
+}
