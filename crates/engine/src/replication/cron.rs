@@ -48,7 +48,6 @@ impl Engine {
     fn cut_off_the_silent(&self, now_ms: i64) {
         let timeout_ms = i64::from(self.config.repl_timeout_seconds()) * 1000;
         let replicas = self.replication.replicas();
-        let full_sync = self.replication.state.lock().full_sync.clone();
         for replica in replicas {
             match replica.stage() {
                 // One that has come by SYNC says nothing.
@@ -60,11 +59,9 @@ impl Engine {
                     is_silent.then(|| self.cut_off(&replica, "full sync on a second connection"));
                 }
                 Stage::Copying => {
-                    let moved =
-                        full_sync.as_ref().and_then(|full_sync| full_sync.moved_ms(replica.record.id));
-                    let waits =
-                        full_sync.as_ref().is_some_and(|full_sync| full_sync.behind(replica.record.id) > 0);
-                    if waits && moved.is_some_and(|moved| now_ms - moved > timeout_ms) {
+                    let stalled =
+                        replica.full_sync().and_then(|sync| sync.stalled_since_ms(replica.record.id));
+                    if stalled.is_some_and(|since_ms| now_ms - since_ms > timeout_ms) {
                         self.cut_off(&replica, "full sync");
                     }
                 }
