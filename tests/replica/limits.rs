@@ -113,6 +113,33 @@ fn a_silent_replica_is_cut_off() {
 }
 
 #[test]
+fn a_replica_that_takes_no_full_sync_is_cut_off() {
+    for streams in ["no", "yes"] {
+        let server = primary(&["--repl-timeout", "2", "--repl-diskless-sync", streams]);
+        let mut client = server.connect();
+        // More than sockets' buffers take.
+        let value = "x".repeat(100_000);
+        for number in 0..200 {
+            client.ok(&format!("SET {number} {value}"));
+        }
+        client.ok("CONFIG SET rdbcompression no");
+        let mut link = server.connect();
+        link.ok("REPLCONF listening-port 12345 capa psync2 capa eof");
+        link.send(&request("PSYNC ? -1"));
+        assert!(raw::line(&mut link).starts_with("+FULLRESYNC"));
+        wait_for("it is cut off", || {
+            // It is alive, and takes nothing.
+            let _ = link.try_send(&request("REPLCONF ACK 1"));
+            figure(&mut client, "replication", "connected_slaves") == 0
+        });
+        if server.is_braid() {
+            let told = "Disconnecting timedout replica (full sync)";
+            assert!(server.log().contains(told), "repl-diskless-sync {streams}: {}", server.log());
+        }
+    }
+}
+
+#[test]
 fn without_replicas_nothing_is_kept_for_long() {
     let Some(peer) = any_peer() else { return };
     let server = primary(&["--repl-backlog-ttl", "1"]);
