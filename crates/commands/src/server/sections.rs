@@ -268,6 +268,7 @@ fn memory(fields: &mut Fields<'_>) {
         fields.ratio(&format!("{name}_ratio"), share.ratio);
         fields.field(format_args!("{name}_bytes"), share.bytes);
     }
+    engine.note_uncounted_bytes();
     fields.field("mem_not_counted_for_evict", engine.uncounted_bytes.load(Relaxed));
     // What is kept for replicas and their backlog is the same: the journal.
     let backlog = engine.keyspace.journal.backlog().map_or(0, |kept| kept.len);

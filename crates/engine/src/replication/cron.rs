@@ -4,7 +4,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use braid_keyspace::Context;
+use braid_keyspace::{Context, Txn};
 
 use super::FOR_REPLICAS;
 use crate::engine::Engine;
@@ -103,7 +103,9 @@ impl Engine {
             _ => {
                 let journal = &self.keyspace.journal;
                 let kept = journal.backlog().map_or(0, |kept| kept.len);
-                journal.memory_bytes().saturating_sub(kept as usize)
+                // The rest of what is kept is for those who are behind.
+                let counted = kept.min(self.config.repl_backlog_size());
+                journal.memory_bytes().saturating_sub(counted as usize)
             }
         };
         self.uncounted_bytes.store(uncounted, Relaxed);
@@ -156,10 +158,12 @@ impl Engine {
     /// there. What the present transaction or script has changed before comes first: who hears of
     /// it must find it. Inside of the gate.
     #[inline]
-    pub fn tell_replicas(&self, context: &mut Context, args: &[&[u8]]) {
+    pub fn tell_replicas(&self, txn: &mut Txn<'_>, args: &[&[u8]]) {
         if self.journals_for(FOR_REPLICAS) {
+            let (db, context) = (txn.db(), &mut *txn.context);
             if context.journal.unit.is_empty() {
-                self.keyspace.journal.append_aside(context.slot, &mut context.journal, args);
+                let journal = &self.keyspace.journal;
+                journal.append_aside_in(context.slot, &mut context.journal, db, args);
             } else {
                 context.journal.unit.push_aside(args);
             }
