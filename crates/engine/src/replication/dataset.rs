@@ -87,6 +87,8 @@ impl Engine {
         }
         if let Some(prefetch) = incoming.prefetch {
             slices = slices.with_prefetch(prefetch);
+            // The load begins with a header, which may be long in coming.
+            txn.let_world_go_on_during(|| prefetch.fill());
         }
         let manner = if beside == Beside::Nothing { Manner::AtStart } else { Manner::Staged };
         let loaded = self.load_dump(&mut txn, &mut incoming.dump, incoming.len, manner, &mut slices);
