@@ -15,7 +15,6 @@ use rustix::process::Signal;
 use crate::families::FAMILIES;
 use crate::generator::Generator;
 use crate::rounds::OF_DATA;
-use crate::seen::many_keys;
 
 pub const ID: &str = "0123456789abcdef0123456789abcdef01234567";
 
@@ -25,6 +24,15 @@ pub fn dump() -> Vec<u8> {
     let mut client = server.connect();
     client.ok("SET theirs 1");
     client.call("RPUSH list a b c");
+    client.ok("SAVE");
+    std::fs::read(server.directory().join("dump.rdb")).expect("a dump")
+}
+
+/// A dump with keys enough for its load to be watched.
+pub fn many_keys() -> Vec<u8> {
+    let server = TestServer::start(&["--save", "", "--enable-debug-command", "yes"]);
+    let mut client = server.connect();
+    client.ok("DEBUG POPULATE 3000");
     client.ok("SAVE");
     std::fs::read(server.directory().join("dump.rdb")).expect("a dump")
 }

@@ -9,7 +9,7 @@ use braid_tests::server::{free_port, is_braid, program_under_test};
 use braid_tests::{RawClient, TestServer, request, wait_for};
 use rustix::process::Signal;
 
-use crate::lying::{ID, Liar, dump, send};
+use crate::lying::{ID, Liar, dump, many_keys, send};
 use crate::{figure, peers, primary, replica_at, wait_until_in_sync};
 
 const USUAL: [&str; 6] = ["--repl-diskless-sync-delay", "0", "--repl-timeout", "20", "--save", ""];
@@ -173,15 +173,6 @@ fn a_full_sync_is_seen_as_it_is_received_and_loaded() {
     assert!(of_link(&mut client, "primary", "last_io_ms").is_some_and(|since| since >= 0.0));
 }
 
-/// A dump with keys enough for its load to be watched.
-pub fn many_keys() -> Vec<u8> {
-    let server = TestServer::start(&["--save", "", "--enable-debug-command", "yes"]);
-    let mut client = server.connect();
-    client.ok("DEBUG POPULATE 3000");
-    client.ok("SAVE");
-    std::fs::read(server.directory().join("dump.rdb")).expect("a dump")
-}
-
 #[test]
 fn a_full_sync_is_seen_as_it_is_sent() {
     if !is_braid() {
@@ -201,6 +192,10 @@ fn a_full_sync_is_seen_as_it_is_sent() {
         });
         let share = of_link(&mut client, "replica0", "sync_perc").expect("a share");
         assert!(0.0 < share && share < 100.0, "{share}");
+        // As stock servers call it: one that is streamed is being saved until its end.
+        let state = if diskless == "yes" { "state=wait_bgsave" } else { "state=send_bulk" };
+        let line = client.info_field("replication", "slave0").expect("a replica");
+        assert!(line.contains(state), "repl-diskless-sync {diskless}: {line}");
         assert_eq!(figure(&mut client, "replication", "connected_slaves"), 1);
         client.ok("SET more 1");
         wait_for("changes wait for it", || {
