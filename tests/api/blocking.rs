@@ -240,3 +240,18 @@ fn timeouts_and_pushes_at_the_same_time() {
     }
     println!("{served} served, {timed_out} timed out");
 }
+
+#[test]
+fn what_has_expired_at_the_end_of_a_transaction_is_not_served() {
+    let server = TestServer::start(&["--enable-debug-command", "yes"]);
+    let (mut waiting, mut client) = (server.connect(), server.connect());
+    block(&mut waiting, "BRPOP k 0", &mut client, 1);
+    client.ok("DEBUG SET-ACTIVE-EXPIRE 0");
+    client.ok("MULTI");
+    for step in ["RPUSH k early", "PEXPIRE k 50", "DEBUG SLEEP 0.1"] {
+        assert_eq!(client.call(step).text(), "QUEUED");
+    }
+    assert!(!client.call("EXEC").is_error());
+    client.call("RPUSH k late");
+    assert_eq!(waiting.read().elements().map(|parts| parts[1].text()), Some("late".to_owned()));
+}

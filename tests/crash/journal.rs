@@ -48,7 +48,7 @@ const CASES: &[(&str, &str)] = &[
     ("LMPOP 1 few LEFT COUNT 7", "LPOP few 2"),
     ("RPUSH few a", "RPUSH few a"),
     ("BLMPOP 0 2 nosuch few RIGHT COUNT 7", "RPOP few 1"),
-    ("BLMOVE l m LEFT RIGHT 0", "LMOVE l m LEFT RIGHT"),
+    ("BLMOVE l m LEFT RIGHT 0", "LMOVE l m left right"),
     ("BRPOPLPUSH m l 0", "RPOPLPUSH m l"),
     ("SORT l ALPHA DESC STORE sorted", "MULTI|DEL sorted|RPUSH sorted c b|EXEC"),
     ("ZADD z 1 a 2 b 3 c", "ZADD z 1 a 2 b 3 c"),

@@ -113,6 +113,57 @@ fn a_silent_replica_is_cut_off() {
 }
 
 #[test]
+fn what_a_slow_replica_has_to_come_evicts_nothing() {
+    let server = primary(&["--repl-backlog-size", "16kb", "--maxmemory-policy", "allkeys-random"]);
+    let mut client = server.connect();
+    for number in 0..50 {
+        client.call(&format!("SETRANGE key:{number} 100000 x"));
+    }
+    let (_link, ..) = raw::attached(&server);
+    let limit = figure(&mut client, "memory", "used_memory")
+        - figure(&mut client, "memory", "mem_not_counted_for_evict")
+        + (2 << 20);
+    client.ok(&format!("CONFIG SET maxmemory {limit}"));
+    // It takes nothing, and the rate is more than any cron follows.
+    let change = request(&format!("SETRANGE key:0 0 {}", "y".repeat(90_000)));
+    for _ in 0..10 {
+        client.send(&change.repeat(30));
+        (0..30).for_each(|_| assert!(!client.read().is_error()));
+    }
+    assert!(figure(&mut client, "memory", "mem_clients_slaves") > 10 << 20);
+    assert!(figure(&mut client, "memory", "mem_not_counted_for_evict") > 10 << 20);
+    assert_eq!(figure(&mut client, "stats", "evicted_keys"), 0);
+    assert_eq!(client.call("DBSIZE").to_string(), "(integer) 50");
+}
+
+#[test]
+fn a_replica_that_takes_no_full_sync_is_cut_off() {
+    for streams in ["no", "yes"] {
+        let server = primary(&["--repl-timeout", "2", "--repl-diskless-sync", streams]);
+        let mut client = server.connect();
+        // More than sockets' buffers take.
+        let value = "x".repeat(100_000);
+        for number in 0..200 {
+            client.ok(&format!("SET {number} {value}"));
+        }
+        client.ok("CONFIG SET rdbcompression no");
+        let mut link = server.connect();
+        link.ok("REPLCONF listening-port 12345 capa psync2 capa eof");
+        link.send(&request("PSYNC ? -1"));
+        assert!(raw::line(&mut link).starts_with("+FULLRESYNC"));
+        wait_for("it is cut off", || {
+            // It is alive, and takes nothing.
+            let _ = link.try_send(&request("REPLCONF ACK 1"));
+            figure(&mut client, "replication", "connected_slaves") == 0
+        });
+        if server.is_braid() {
+            let told = "Disconnecting timedout replica (full sync)";
+            assert!(server.log().contains(told), "repl-diskless-sync {streams}: {}", server.log());
+        }
+    }
+}
+
+#[test]
 fn without_replicas_nothing_is_kept_for_long() {
     let Some(peer) = any_peer() else { return };
     let server = primary(&["--repl-backlog-ttl", "1"]);

@@ -4,11 +4,13 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use braid_tests::random::source;
+use braid_tests::server::is_braid;
 use braid_tests::words::encode;
 use braid_tests::{RawClient, TestServer, request, wait_for};
+use rustix::process::Signal;
 
 use crate::families::FAMILIES;
 use crate::generator::Generator;
@@ -22,6 +24,15 @@ pub fn dump() -> Vec<u8> {
     let mut client = server.connect();
     client.ok("SET theirs 1");
     client.call("RPUSH list a b c");
+    client.ok("SAVE");
+    std::fs::read(server.directory().join("dump.rdb")).expect("a dump")
+}
+
+/// A dump with keys enough for its load to be watched.
+pub fn many_keys() -> Vec<u8> {
+    let server = TestServer::start(&["--save", "", "--enable-debug-command", "yes"]);
+    let mut client = server.connect();
+    client.ok("DEBUG POPULATE 3000");
     client.ok("SAVE");
     std::fs::read(server.directory().join("dump.rdb")).expect("a dump")
 }
@@ -115,6 +126,100 @@ fn mend(liar: &Liar, client: &mut RawClient) {
     assert_eq!(client.call("LLEN list").to_string(), "(integer) 3");
     let end = 100 + request("INCR counter").len();
     assert_eq!(client.info_field("replication", "slave_repl_offset"), Some(end.to_string()));
+}
+
+#[test]
+fn the_next_start_removes_what_a_killed_replica_had_received() {
+    if !is_braid() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().to_str().expect("a readable path");
+    let files = || {
+        let entries = std::fs::read_dir(folder.path()).expect("a folder");
+        let names = entries.map(|entry| entry.expect("an entry").file_name());
+        let mut names: Vec<_> = names.map(|name| name.to_string_lossy().into_owned()).collect();
+        names.retain(|name| name.starts_with("temp-"));
+        names.sort();
+        names
+    };
+    // That of a stock server, which may live elsewhere.
+    std::fs::write(folder.path().join("temp-1700000000.999999999.rdb"), "REDIS").expect("written");
+    let liar = Liar::new();
+    let begin = || {
+        let server = TestServer::start(&["--dir", path, "--save", ""]);
+        server.connect().ok(&format!("REPLICAOF 127.0.0.1 {}", liar.port()));
+        let mut socket = liar.next();
+        send(&mut socket, format!("+FULLRESYNC {ID} 100\r\n$1000\r\n").as_bytes());
+        send(&mut socket, &dump()[..50]);
+        let own = format!("temp-sync-{}.rdb", server.process_id());
+        wait_for("it receives", || files().contains(&own));
+        (server, socket, own)
+    };
+    let (mut killed, socket, left_over) = begin();
+    killed.signal(Signal::KILL);
+    killed.wait();
+    drop(socket);
+    assert!(files().contains(&left_over), "nobody could remove it");
+    // Those of others that live stay.
+    let (_other, _socket, others) = begin();
+    assert_eq!(files(), ["temp-1700000000.999999999.rdb", &others]);
+    let third = TestServer::start(&["--dir", path, "--save", ""]);
+    assert_eq!(third.connect().call("PING").text(), "PONG");
+    assert_eq!(files(), ["temp-1700000000.999999999.rdb", &others]);
+}
+
+#[test]
+fn a_replica_answers_while_its_full_sync_stalls() {
+    if !is_braid() {
+        return;
+    }
+    let liar = Liar::new();
+    let server = TestServer::start(&["--repl-timeout", "60", "--save", ""]);
+    let mut client = server.connect();
+    client.ok(&format!("REPLICAOF 127.0.0.1 {}", liar.port()));
+    // Part of a dump, and nothing more. What is not served says that it is loading.
+    let dump = many_keys();
+    for load in ["on-empty-db", "flush-before-load", "swapdb"] {
+        client.ok(&format!("CONFIG SET repl-diskless-load {load}"));
+        let mut socket = liar.next();
+        send(&mut socket, format!("+FULLRESYNC {ID} 100\r\n${}\r\n", dump.len()).as_bytes());
+        if load == "swapdb" {
+            send(&mut socket, &dump);
+            wait_for("the link is up", || is_up(&mut client));
+            drop(socket);
+            // An older state of the same history is served.
+            socket = liar.next();
+            send(&mut socket, format!("+FULLRESYNC {ID} 200\r\n${}\r\n", dump.len()).as_bytes());
+        }
+        // Nothing of it, or half.
+        let len = if load == "on-empty-db" { 0 } else { dump.len() / 2 };
+        send(&mut socket, &dump[..len]);
+        let field = if load == "swapdb" { "async_loading" } else { "loading" };
+        wait_for("it loads", || client.info_field("persistence", field).as_deref() == Some("1"));
+        let began = Instant::now();
+        for _ in 0..10 {
+            let answer = client.call("GET key:7").text();
+            if load == "swapdb" {
+                assert_eq!(answer, "value:7");
+            } else {
+                assert!(answer.starts_with("LOADING"), "{load}: {answer}");
+            }
+        }
+        if load == "swapdb" {
+            // A script that runs for long is busy, and can be killed.
+            client.ok("CONFIG SET busy-reply-threshold 10");
+            let mut running = server.connect();
+            running.send(&request("EVAL \"while true do end\" 0"));
+            wait_for("it is busy", || client.call("PING").text().starts_with("BUSY"));
+            client.ok("SCRIPT KILL");
+            assert!(running.read().is_error());
+        }
+        assert!(began.elapsed() < Duration::from_secs(10), "{load}: {:?}", began.elapsed());
+        assert_eq!(client.info_field("persistence", field).as_deref(), Some("1"));
+        drop(socket);
+        wait_for("it is given up", || client.info_field("persistence", field).as_deref() == Some("0"));
+    }
 }
 
 #[test]

@@ -22,6 +22,7 @@ mod failover;
 mod following;
 mod limits;
 mod lying;
+mod messages;
 mod moving;
 mod prefix;
 mod proxy;

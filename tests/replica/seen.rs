@@ -5,11 +5,11 @@
 use std::path::Path;
 use std::time::Duration;
 
-use braid_tests::server::{is_braid, program_under_test};
+use braid_tests::server::{free_port, is_braid, program_under_test};
 use braid_tests::{RawClient, TestServer, request, wait_for};
 use rustix::process::Signal;
 
-use crate::lying::{ID, Liar, dump, send};
+use crate::lying::{ID, Liar, dump, many_keys, send};
 use crate::{figure, peers, primary, replica_at, wait_until_in_sync};
 
 const USUAL: [&str; 6] = ["--repl-diskless-sync-delay", "0", "--repl-timeout", "20", "--save", ""];
@@ -79,6 +79,53 @@ fn info_has_the_fields_of_stock_servers_in_their_order() {
     }
 }
 
+/// INFO's `master_link_down_since_seconds` of a replica in the states of its link. "up": the field
+/// is missing.
+fn down_times(program: &Path) -> Vec<(&'static str, String)> {
+    let nobody = format!("127.0.0.1 {}", free_port());
+    let (host, port) = nobody.split_once(' ').expect("two words");
+    let replica = TestServer::start_program(program, &["--replicaof", host, port]);
+    let mut client = replica.connect();
+    let mut states = Vec::new();
+    let mut note = |client: &mut RawClient, state| {
+        let seconds = client.info_field("replication", "master_link_down_since_seconds");
+        let shown = match seconds.as_deref() {
+            Some("-1") => "-1",
+            Some(_) => "some time",
+            None => "up",
+        };
+        states.push((state, shown.to_owned()));
+    };
+    wait_for("it has tried", || replica.log().contains("Error condition on socket for SYNC"));
+    note(&mut client, "never up");
+    let head = TestServer::start_program(program, &USUAL);
+    client.ok(&format!("REPLICAOF 127.0.0.1 {}", head.port()));
+    wait_until_in_sync(&mut head.connect(), &mut client);
+    note(&mut client, "connected");
+    client.ok(&format!("REPLICAOF {nobody}"));
+    note(&mut client, "another primary");
+    client.ok("REPLICAOF NO ONE");
+    client.ok(&format!("REPLICAOF {nobody}"));
+    note(&mut client, "primary in between");
+    client.ok(&format!("REPLICAOF 127.0.0.1 {}", head.port()));
+    wait_until_in_sync(&mut head.connect(), &mut client);
+    drop(head);
+    let status = |client: &mut RawClient| client.info_field("replication", "master_link_status");
+    wait_for("the link is lost", || status(&mut client).as_deref() == Some("down"));
+    note(&mut client, "lost");
+    states
+}
+
+#[test]
+fn how_long_the_link_is_down_is_told_once_it_was_up() {
+    let ours = down_times(program_under_test());
+    assert_eq!(ours[0].1, "-1");
+    assert_eq!(ours.last().map(|(_, shown)| shown.as_str()), Some("some time"));
+    for peer in peers() {
+        assert_eq!(ours, down_times(&peer.program), "{}", peer.version);
+    }
+}
+
 /// The figure behind a name in a field of the section of links; nothing if it has none.
 fn of_link(client: &mut RawClient, link: &str, name: &str) -> Option<f64> {
     let line = client.info_field("links", link)?;
@@ -126,15 +173,6 @@ fn a_full_sync_is_seen_as_it_is_received_and_loaded() {
     assert!(of_link(&mut client, "primary", "last_io_ms").is_some_and(|since| since >= 0.0));
 }
 
-/// A dump with keys enough for its load to be watched.
-fn many_keys() -> Vec<u8> {
-    let server = TestServer::start(&["--save", "", "--enable-debug-command", "yes"]);
-    let mut client = server.connect();
-    client.ok("DEBUG POPULATE 3000");
-    client.ok("SAVE");
-    std::fs::read(server.directory().join("dump.rdb")).expect("a dump")
-}
-
 #[test]
 fn a_full_sync_is_seen_as_it_is_sent() {
     if !is_braid() {
@@ -154,6 +192,10 @@ fn a_full_sync_is_seen_as_it_is_sent() {
         });
         let share = of_link(&mut client, "replica0", "sync_perc").expect("a share");
         assert!(0.0 < share && share < 100.0, "{share}");
+        // As stock servers call it: one that is streamed is being saved until its end.
+        let state = if diskless == "yes" { "state=wait_bgsave" } else { "state=send_bulk" };
+        let line = client.info_field("replication", "slave0").expect("a replica");
+        assert!(line.contains(state), "repl-diskless-sync {diskless}: {line}");
         assert_eq!(figure(&mut client, "replication", "connected_slaves"), 1);
         client.ok("SET more 1");
         wait_for("changes wait for it", || {

@@ -5,8 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use braid_tests::{RawClient, TestServer, wait_for};
+
+/// Between two steps of a writer. Without it, writers take the processor from the servers on a busy
+/// machine, and the more they have written, the longer copies and rewrites take.
+const BREAK: Duration = Duration::from_millis(1);
 
 /// Threads that write until they are stopped.
 pub struct Writers {
@@ -27,6 +32,7 @@ impl Writers {
                     while !stop.load(Relaxed) {
                         write(&mut client, number, &mut random);
                         done.fetch_add(1, Relaxed);
+                        std::thread::sleep(BREAK);
                     }
                 })
             })

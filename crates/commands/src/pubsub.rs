@@ -240,7 +240,7 @@ fn tell(call: &mut Call, event: &str, name: Option<&[u8]>, count: usize) {
 fn publish(call: &mut Call) -> CommandResult {
     let (from, blob) = (call.keyspace.context.slot, call.blob_of(call.args[2]));
     let receivers = call.engine.hub.publish(from, call.args[1], call.args[2], blob.as_ref());
-    call.engine.tell_replicas(call.keyspace.context, call.args);
+    call.engine.tell_replicas(call.keyspace, call.args);
     call.reply.integer(receivers as i64);
     Ok(())
 }
@@ -248,7 +248,7 @@ fn publish(call: &mut Call) -> CommandResult {
 fn spublish(call: &mut Call) -> CommandResult {
     let (from, blob) = (call.keyspace.context.slot, call.blob_of(call.args[2]));
     let receivers = call.engine.hub.publish_shard(from, call.args[1], call.args[2], blob.as_ref());
-    call.engine.tell_replicas(call.keyspace.context, call.args);
+    call.engine.tell_replicas(call.keyspace, call.args);
     call.reply.integer(receivers as i64);
     Ok(())
 }

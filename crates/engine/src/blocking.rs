@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use braid_base::clock::Ticks;
+use braid_base::clock::{Ticks, unix_ms};
 use braid_base::long_double::LongDouble;
 use braid_keyspace::{KeyRef, Txn, Type};
 use braid_resp::reply::{Protocol, ReplyBuffer};
@@ -208,6 +208,8 @@ pub(crate) fn serve_held(engine: &Engine, txn: &mut Txn<'_>, later: &mut Later) 
         if ready.is_empty() {
             break;
         }
+        // A transaction or script has its begin's time, and may have taken long.
+        txn.catch_up(unix_ms());
         for (db, key) in ready {
             txn.set_db(db);
             if txn.holds(&key) {

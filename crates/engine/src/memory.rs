@@ -45,7 +45,12 @@ fn slice_nanos(tenacity: u32) -> u64 {
 /// Evicts keys until memory is below the limit or the time slice is over. No lock may be held.
 pub fn make_room(engine: &Engine, worker: &mut Worker, now_ms: i64) -> Room {
     let limit = engine.config.maxmemory() as usize;
-    let counted = counted_bytes(engine);
+    let mut counted = counted_bytes(engine);
+    if limit > 0 && counted > limit {
+        // Much may have been journalled since the cron noted it.
+        engine.note_uncounted_bytes();
+        counted = counted_bytes(engine);
+    }
     if limit == 0 || counted <= limit {
         engine.over_limit.end(now_ms);
         return Room::Enough;

@@ -10,11 +10,11 @@ use braid_base::plural::plural;
 use braid_config::{RdbTarget, RdbVersionCheck};
 use braid_keyspace::Txn;
 use braid_keyspace::txn::NOTHING_EXPIRED;
-use braid_persistence::files;
 use braid_persistence::{
     ExpiredKeys, Folder, Form, LoadError, LoadOptions, Loaded, Manifest, ReplicationNote, SaveError,
     SaveOptions, Slices,
 };
+use braid_persistence::{files, temporary};
 use braid_rdb::{Format, Target};
 use braid_scripting::scripts::PresentLibraries;
 
@@ -378,9 +378,16 @@ impl Engine {
         Ok(loaded)
     }
 
+    /// Removes the files that killed processes have left unfinished. To be called at start, before
+    /// anything is loaded.
+    pub fn remove_left_over_files(&self) {
+        let folder = std::env::current_dir().unwrap_or_default();
+        temporary::remove_left_over(&folder);
+        temporary::remove_left_over(&folder.join(&*self.config.appenddirname()));
+    }
+
     /// Removes the unfinished files of running saves.
     pub fn remove_unfinished_saves(&self) {
-        let folder = std::env::current_dir().unwrap_or_default();
-        braid_persistence::remove_unfinished(&folder.join(&*self.config.dbfilename()));
+        temporary::remove_unfinished(&std::env::current_dir().unwrap_or_default());
     }
 }

@@ -254,7 +254,7 @@ impl Journal {
         *news = true;
         if !writer.unit.asides.is_empty() {
             let asides = std::mem::take(&mut writer.unit.asides);
-            self.append_asides(slot, writer, &asides);
+            self.append_asides(slot, writer, None, &asides);
         }
     }
 

@@ -200,9 +200,14 @@ impl<'a> Txn<'a> {
     /// Lets the world go on for a moment, between two pieces of work that needs it stopped. Only
     /// for a transaction made by [`Txn::world`] on a thread that executes nothing else.
     pub fn let_world_go_on(&mut self, pause: std::time::Duration) {
+        self.let_world_go_on_during(|| std::thread::sleep(pause));
+    }
+
+    /// As [`Txn::let_world_go_on`], for as long as `work` takes, which must not need the keyspace.
+    pub fn let_world_go_on_during(&mut self, work: impl FnOnce()) {
         if let HeldLocks::World(world) = std::mem::replace(&mut self.held, HeldLocks::Nothing) {
             drop(world);
-            std::thread::sleep(pause);
+            work();
             self.held = HeldLocks::World(self.keyspace.gate.close(None));
         }
     }
@@ -224,6 +229,13 @@ impl<'a> Txn<'a> {
     pub fn set_now(&mut self, now: i64) -> i64 {
         debug_assert!(matches!(self.held, HeldLocks::World(_)));
         std::mem::replace(&mut self.now, now)
+    }
+
+    /// Time goes on to `now` between two commands. Where nothing expires, it stays so.
+    pub fn catch_up(&mut self, now: i64) {
+        if self.now != NOTHING_EXPIRED {
+            self.now = self.now.max(now);
+        }
     }
 
     /// Names the keys of the next command of a transaction; they must be within the lock set.

@@ -493,7 +493,7 @@ pub const METRICS: &[Metric] = &[
     gauges("braid_primary_link_up", "1 if changes of the primary are being received.", |s, to| {
         of_link(s, to, |link| Some(yes(link.phase == Phase::Connected)));
     }),
-    gauges("braid_primary_link_down_seconds", "Time since the link to the primary was lost, while it is down.", |s, to| {
+    gauges("braid_primary_link_down_seconds", "Time since the link to the primary was lost, while it is down and has been up before.", |s, to| {
         of_link(s, to, |link| link.down_ms.map(seconds));
     }),
     gauges("braid_primary_last_io_seconds", "Time since the primary was last heard of, while the link is up.", |s, to| {

@@ -13,6 +13,7 @@ use braid_rdb::FileWriter;
 use crate::aof::RequestWriter;
 use crate::form::Form;
 use crate::synced_file::{Sink, SyncedFile};
+use crate::temporary::{Purpose, create_temporary, temporary_path};
 use crate::throttle::Throttle;
 use crate::writer::Writer;
 
@@ -55,27 +56,9 @@ pub struct SaveError {
     error: io::Error,
 }
 
-/// What tells temporary files of different origin from each other: those of saves with the world
-/// stopped have nothing, as in Redis.
-const SAVE: &str = "";
-pub(crate) const SNAPSHOT: &str = "snapshot-";
-
-/// The name of a file for `path` while it is not complete.
-fn temporary_path(path: &Path, tag: &str) -> PathBuf {
-    path.with_file_name(format!("temp-{tag}{}.rdb", std::process::id()))
-}
-
-/// Removes what saves to `path` that this process is about to leave undone have written so far.
-pub fn remove_unfinished(path: &Path) {
-    for tag in [SAVE, SNAPSHOT] {
-        // Most often there is none.
-        let _ = fs::remove_file(temporary_path(path, tag));
-    }
-}
-
 /// Saves all databases, while the world is stopped.
 pub fn save(keyspace: &Keyspace, world: &World<'_>, options: &SaveOptions<'_>) -> Result<Saved, SaveError> {
-    replace(options, SAVE, |file| write(keyspace, world, options, file), || Ok(()))
+    replace(options, Purpose::Save, |file| write(keyspace, world, options, file), || Ok(()))
 }
 
 /// Content of a file.
@@ -87,14 +70,14 @@ pub(crate) struct Written {
 }
 
 /// Has a file written and puts it in the place of the old one, holding what `may_replace`
-/// returns. `tag`: [`SAVE`] or [`SNAPSHOT`].
+/// returns.
 ///
 /// The file is written under another name in the same folder, forced to disk, and only then
 /// renamed, and the folder is forced to disk, too: at any time, even when power fails, there is the
 /// old file or the new one.
 pub(crate) fn replace<G>(
     options: &SaveOptions<'_>,
-    tag: &str,
+    purpose: Purpose,
     write: impl FnOnce(File) -> io::Result<Written>,
     may_replace: impl FnOnce() -> io::Result<G>,
 ) -> Result<Saved, SaveError> {
@@ -103,12 +86,12 @@ pub(crate) fn replace<G>(
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
-    let temporary = temporary_path(options.path, tag);
+    let temporary = temporary_path(folder, purpose);
     let failed = |action, path: &Path| {
         let path = path.to_owned();
         move |error| SaveError { action, path, error }
     };
-    let file = File::create(&temporary).map_err(failed("cannot create", &temporary))?;
+    let file = create_temporary(&temporary).map_err(failed("cannot create", &temporary))?;
     let written = write(file);
     let saved = written.map_err(failed("cannot write", &temporary)).and_then(|written| {
         let _guard = may_replace().map_err(failed("do not keep", &temporary))?;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use braid_keyspace::Txn;
 
+use crate::prefetch::Prefetch;
 use crate::save::Pause;
 use crate::state::Progress;
 
@@ -44,6 +45,8 @@ pub struct Slices<'p> {
     /// Called each second.
     heartbeat: Option<&'p dyn Fn()>,
     last_heartbeat: Instant,
+    /// What is loaded, if it has to be waited for.
+    prefetch: Option<&'p dyn Prefetch>,
 }
 
 impl<'p> Slices<'p> {
@@ -64,6 +67,7 @@ impl<'p> Slices<'p> {
             has_pause: key_delay != 0,
             heartbeat: None,
             last_heartbeat: now,
+            prefetch: None,
         }
     }
 
@@ -79,6 +83,12 @@ impl<'p> Slices<'p> {
         self
     }
 
+    /// Lets the world go on while the load waits for what it is to load.
+    pub fn with_prefetch(mut self, prefetch: &'p dyn Prefetch) -> Slices<'p> {
+        self.prefetch = Some(prefetch);
+        self
+    }
+
     /// Whether there is a wait after each record.
     pub fn waits(&self) -> bool {
         self.has_pause
@@ -88,7 +98,7 @@ impl<'p> Slices<'p> {
     /// if a turn is due: call [`Slices::turn`].
     #[inline]
     pub fn is_due(&mut self) -> bool {
-        if self.left > 0 && !self.has_pause {
+        if self.left > 0 && !self.has_pause && !self.prefetch.is_some_and(Prefetch::is_low) {
             self.left -= 1;
             return false;
         }
@@ -113,7 +123,11 @@ impl<'p> Slices<'p> {
         // Otherwise memory retired by adding keys would be freed only at the end.
         txn.context.limbo.reclaim();
         let now = Instant::now();
-        if self.in_slices && now.duration_since(self.slice_began) >= self.slice {
+        if let Some(prefetch) = self.prefetch.filter(|prefetch| prefetch.is_low()) {
+            settle()?;
+            txn.let_world_go_on_during(|| prefetch.fill());
+            self.slice_began = Instant::now();
+        } else if self.in_slices && now.duration_since(self.slice_began) >= self.slice {
             settle()?;
             txn.let_world_go_on(self.rest);
             self.slice_began = Instant::now();

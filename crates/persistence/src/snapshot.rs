@@ -21,9 +21,10 @@ use parking_lot::Mutex;
 
 use crate::form::Form;
 use crate::old_forms::{OldForms, Record};
-use crate::save::{Pause, SNAPSHOT, SaveError, SaveOptions, Saved, Written, begin, end, replace, version};
+use crate::save::{Pause, SaveError, SaveOptions, Saved, Written, begin, end, replace, version};
 use crate::staging_buffer::StagingBuffer;
 use crate::synced_file::Sink;
+use crate::temporary::Purpose;
 use crate::throttle::Throttle;
 use crate::writer::Writer;
 
@@ -283,7 +284,7 @@ pub fn write_snapshot(
         let guard = progress.replacing.lock();
         progress.check().map(|()| guard)
     };
-    let saved = replace(options, SNAPSHOT, in_writing, in_replacing);
+    let saved = replace(options, Purpose::Snapshot, in_writing, in_replacing);
     if !walked {
         // There is no file. The marks of the entries have to be made equal nevertheless.
         let nowhere = Err(io::Error::from(io::ErrorKind::NotFound));

@@ -224,6 +224,7 @@ fn is_load_due(config: &Config) -> bool {
 /// Loads the data, if there are any, and has the service manager wait for it. A replica follows its
 /// primary then.
 fn load_supervised(engine: &Engine, is_load_due: bool) -> Result<(), String> {
+    engine.remove_left_over_files();
     if !is_load_due {
         engine.start_link();
         engine.start_group().map_err(|error| error.to_string())?;

@@ -69,7 +69,7 @@ fn debug(call: &mut Call) -> CommandResult {
         }
         (b"replicate", 3..) => {
             let (engine, args) = (call.engine, call.args);
-            engine.tell_replicas(call.keyspace.context, &args[2..]);
+            engine.tell_replicas(call.keyspace, &args[2..]);
             done(call)
         }
         (b"change-repl-id", 2) => {

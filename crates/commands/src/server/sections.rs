@@ -268,6 +268,7 @@ fn memory(fields: &mut Fields<'_>) {
         fields.ratio(&format!("{name}_ratio"), share.ratio);
         fields.field(format_args!("{name}_bytes"), share.bytes);
     }
+    engine.note_uncounted_bytes();
     fields.field("mem_not_counted_for_evict", engine.uncounted_bytes.load(Relaxed));
     // What is kept for replicas and their backlog is the same: the journal.
     let backlog = engine.keyspace.journal.backlog().map_or(0, |kept| kept.len);
@@ -527,8 +528,10 @@ fn link(fields: &mut Fields<'_>, report: &LinkReport, history: &History) {
         fields.field("master_sync_perc", format_args!("{percent:.2}"));
         fields.field("master_sync_last_io_seconds_ago", sync.last_io_ms / 1000);
     }
-    if let Some(down_ms) = report.down_ms {
-        fields.field("master_link_down_since_seconds", down_ms / 1000);
+    if !is_up {
+        // -1: it has never been up.
+        let seconds = report.down_ms.map_or(-1, |down_ms| down_ms / 1000);
+        fields.field("master_link_down_since_seconds", seconds);
     }
     fields.field("slave_priority", config.replica_priority());
     fields.field("slave_read_only", u8::from(config.replica_read_only()));

@@ -4,7 +4,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use braid_keyspace::Context;
+use braid_keyspace::{Context, Txn};
 
 use super::FOR_REPLICAS;
 use crate::engine::Engine;
@@ -48,7 +48,6 @@ impl Engine {
     fn cut_off_the_silent(&self, now_ms: i64) {
         let timeout_ms = i64::from(self.config.repl_timeout_seconds()) * 1000;
         let replicas = self.replication.replicas();
-        let full_sync = self.replication.state.lock().full_sync.clone();
         for replica in replicas {
             match replica.stage() {
                 // One that has come by SYNC says nothing.
@@ -60,11 +59,9 @@ impl Engine {
                     is_silent.then(|| self.cut_off(&replica, "full sync on a second connection"));
                 }
                 Stage::Copying => {
-                    let moved =
-                        full_sync.as_ref().and_then(|full_sync| full_sync.moved_ms(replica.record.id));
-                    let waits =
-                        full_sync.as_ref().is_some_and(|full_sync| full_sync.behind(replica.record.id) > 0);
-                    if waits && moved.is_some_and(|moved| now_ms - moved > timeout_ms) {
+                    let stalled =
+                        replica.full_sync().and_then(|sync| sync.stalled_since_ms(replica.record.id));
+                    if stalled.is_some_and(|since_ms| now_ms - since_ms > timeout_ms) {
                         self.cut_off(&replica, "full sync");
                     }
                 }
@@ -113,7 +110,9 @@ impl Engine {
             _ => {
                 let journal = &self.keyspace.journal;
                 let kept = journal.backlog().map_or(0, |kept| kept.len);
-                journal.memory_bytes().saturating_sub(kept as usize)
+                // The rest of what is kept is for those who are behind.
+                let counted = kept.min(self.config.repl_backlog_size());
+                journal.memory_bytes().saturating_sub(counted as usize)
             }
         };
         self.uncounted_bytes.store(uncounted, Relaxed);
@@ -166,10 +165,12 @@ impl Engine {
     /// there. What the present transaction or script has changed before comes first: who hears of
     /// it must find it. Inside of the gate.
     #[inline]
-    pub fn tell_replicas(&self, context: &mut Context, args: &[&[u8]]) {
+    pub fn tell_replicas(&self, txn: &mut Txn<'_>, args: &[&[u8]]) {
         if self.journals_for(FOR_REPLICAS) {
+            let (db, context) = (txn.db(), &mut *txn.context);
             if context.journal.unit.is_empty() {
-                self.keyspace.journal.append_aside(context.slot, &mut context.journal, args);
+                let journal = &self.keyspace.journal;
+                journal.append_aside_in(context.slot, &mut context.journal, db, args);
             } else {
                 context.journal.unit.push_aside(args);
             }

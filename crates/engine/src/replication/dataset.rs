@@ -10,7 +10,7 @@ use braid_clients::attention::{LOADING_BESIDE, STOPPING};
 use braid_keyspace::Txn;
 use braid_keyspace::keyspace::Flushed;
 use braid_keyspace::txn::NOTHING_EXPIRED;
-use braid_persistence::{LoadError, ReplicationNote, Slices};
+use braid_persistence::{LoadError, Prefetch, ReplicationNote, Slices};
 use braid_replication::link::LinkError;
 
 use super::FOR_REPLICAS;
@@ -29,6 +29,8 @@ pub(super) struct Incoming<'h, R> {
     pub beside: Beside,
     /// Called each second.
     pub heartbeat: &'h dyn Fn(),
+    /// The source of `dump`, if it is a socket.
+    pub prefetch: Option<&'h dyn Prefetch>,
 }
 
 /// What happens to the present dataset while a full sync is loaded.
@@ -82,6 +84,11 @@ impl Engine {
         let mut slices = Slices::new(progress, true, delay).with_heartbeat(incoming.heartbeat);
         if beside == Beside::Served {
             slices = slices.with_long_breaks();
+        }
+        if let Some(prefetch) = incoming.prefetch {
+            slices = slices.with_prefetch(prefetch);
+            // The load begins with a header, which may be long in coming.
+            txn.let_world_go_on_during(|| prefetch.fill());
         }
         let manner = if beside == Beside::Nothing { Manner::AtStart } else { Manner::Staged };
         let loaded = self.load_dump(&mut txn, &mut incoming.dump, incoming.len, manner, &mut slices);

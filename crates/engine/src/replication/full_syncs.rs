@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use braid_base::clock::unix_ms;
 use braid_persistence::Cut;
 use braid_persistence::files::{self, File};
+use braid_persistence::temporary::{Purpose, temporary_path};
 
 use super::FOR_REPLICAS;
 use braid_replication::replicas::full_sync::FullSyncWriter;
@@ -200,8 +201,7 @@ impl Engine {
 
 /// A file that goes with its last user, in the working folder.
 fn nameless_file() -> std::io::Result<File> {
-    let name = format!("temp-copy-{}.rdb", std::process::id());
-    files::nameless(Path::new(&name))
+    files::nameless(&temporary_path(Path::new(""), Purpose::FullSync))
 }
 
 #[cfg(test)]

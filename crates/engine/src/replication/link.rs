@@ -18,7 +18,8 @@ use braid_base::clock::unix_ms;
 use braid_clients::{Address, ClientRecord, client_flags};
 use braid_config::{ReplCompression, ReplDisklessLoad};
 use braid_net::outgoing::Outgoing;
-use braid_persistence::files;
+use braid_persistence::temporary::{Purpose, create_temporary, temporary_path};
+use braid_persistence::{Prefetch, PrefetchReader, files};
 use braid_replication::failover::FailoverPhase;
 use braid_replication::link::handshake::{Introduction, SyncReply, ask_for_stream, introduce};
 use braid_replication::link::payload::{Frame, Payload, read_frame};
@@ -341,7 +342,8 @@ impl Attempt<'_> {
             // If it does not arrive the stream's first read tells.
             let _ = shared.borrow_mut().send_bytes(b"\n");
         };
-        let incoming = Incoming { dump, len, id, offset, beside: Beside::Nothing, heartbeat: &heartbeat };
+        let beside = Beside::Nothing;
+        let incoming = Incoming { dump, len, id, offset, beside, heartbeat: &heartbeat, prefetch: None };
         self.engine.replace_dataset(self.generation, incoming)?;
         if self.engine.config.rdb_del_sync_files() && self.engine.config.save_points().is_empty() {
             files::remove(&path);
@@ -359,20 +361,25 @@ impl Attempt<'_> {
     ) -> Result<(), LinkError> {
         let len = frame.known_len();
         let mut payload = Payload::new(peer, self, frame);
-        let dump = Counted { payload: &mut payload, link: self.link };
-        let incoming = Incoming { dump, len, id, offset, beside, heartbeat: &|| () };
+        let dump = PrefetchReader::new(Counted { payload: &mut payload, link: self.link });
+        let prefetch = Some(&dump as &dyn Prefetch);
+        let incoming = Incoming { dump: &dump, len, id, offset, beside, heartbeat: &|| (), prefetch };
         let loaded = self.engine.replace_dataset(self.generation, incoming);
+        let (_, unread) = dump.into_source();
         if let Some(failure) = payload.failure.take() {
             return Err(failure);
         }
         loaded?;
-        payload.finish(TAIL_MAX)
+        if unread as u64 > TAIL_MAX {
+            return Err(LinkError::Protocol("more follows the end of the full sync".into()));
+        }
+        payload.finish(TAIL_MAX - unread as u64)
     }
 
     /// Writes a full sync to a file, which then takes the place of the dump file.
     fn receive(&self, peer: &mut Peer<Outgoing>, frame: Frame) -> Result<std::path::PathBuf, LinkError> {
         let folder = std::env::current_dir().unwrap_or_default();
-        let temporary = folder.join(format!("temp-{}.{}.rdb", unix_ms() / 1000, std::process::id()));
+        let temporary = temporary_path(&folder, Purpose::Received);
         let received = self.receive_to(peer, frame, &temporary);
         if let Err(error) = received {
             files::remove(&temporary);
@@ -389,7 +396,7 @@ impl Attempt<'_> {
         frame: Frame,
         path: &std::path::Path,
     ) -> Result<(), LinkError> {
-        let mut file = files::create(path)?;
+        let mut file = create_temporary(path)?;
         let mut payload = Payload::new(peer, self, frame);
         let mut bytes = vec![0; COPY_BYTES];
         loop {

@@ -40,7 +40,7 @@ pub struct LinkReport {
     pub phase: Phase,
     /// Time since something was last received, if the link is up.
     pub last_io_ms: Option<i64>,
-    /// Time since the link was lost, if it is down.
+    /// Time since the link was lost, if it is down and has been up.
     pub down_ms: Option<i64>,
     /// Bytes of the stream that were received and are not applied.
     pub unapplied_bytes: u64,
@@ -124,7 +124,7 @@ impl Engine {
             primary,
             phase,
             last_io_ms: is_up.then(|| since(link.last_io_ms())),
-            down_ms: (!is_up).then(|| since(link.down_since_ms())),
+            down_ms: link.down_since_ms().filter(|_| !is_up).map(since),
             unapplied_bytes: link.unapplied.load(Relaxed),
             full_sync,
         })

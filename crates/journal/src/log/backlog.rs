@@ -125,14 +125,22 @@ impl Journal {
     pub fn append_aside(&self, slot: usize, writer: &mut Writer, args: &[&[u8]]) -> std::ops::Range<u64> {
         let mut bytes = Vec::new();
         request::push(&mut bytes, args);
-        self.append_asides(slot, writer, &bytes)
+        self.append_asides(slot, writer, None, &bytes)
+    }
+
+    /// As [`Journal::append_aside`], for a request of a client: it stands in the client's database,
+    /// as in Redis. If that has to be chosen first, all readers see the choice.
+    pub fn append_aside_in(&self, slot: usize, writer: &mut Writer, db: u32, args: &[&[u8]]) {
+        let mut bytes = Vec::new();
+        request::push(&mut bytes, args);
+        self.append_asides(slot, writer, Some(db), &bytes);
     }
 
     /// Appends what a primary has sent, as it was received. `is_aside`: files pass over it. A
     /// SELECT that it may lack is the caller's affair. The world is stopped.
     pub fn append_received(&self, slot: usize, writer: &mut Writer, bytes: &[u8], is_aside: bool) {
         if is_aside {
-            self.append_asides(slot, writer, bytes);
+            self.append_asides(slot, writer, None, bytes);
             return;
         }
         let range = self.take(slot, None, bytes.len());
@@ -142,23 +150,26 @@ impl Journal {
         writer.news = true;
     }
 
-    /// As [`Journal::append_aside`], with encoded requests.
+    /// As [`Journal::append_aside_in`], with encoded requests. `db`: none if they stand in any.
     #[cold]
     pub(super) fn append_asides(
         &self,
         slot: usize,
         writer: &mut Writer,
+        db: Option<u32>,
         bytes: &[u8],
     ) -> std::ops::Range<u64> {
-        let range = self.take(slot, None, bytes.len());
+        let range = self.take(slot, db.map(|db| (db, db)), bytes.len());
+        let from = range.start + range.select.len() as u64;
         {
             let mut chunks = lock(&self.chunks);
             if chunks.readers.iter().any(|reader| reader.skips_asides) {
                 // Before the range is complete: no reader passes it without having been told.
-                chunks.asides.add(range.start..range.end);
+                chunks.asides.add(from..range.end);
             }
         }
-        self.copy(&mut writer.chunk, range.start, bytes);
+        self.copy(&mut writer.chunk, range.start, &range.select);
+        self.copy(&mut writer.chunk, from, bytes);
         self.notes[slot].store(u64::MAX, Release);
         writer.news = true;
         range.start..range.end

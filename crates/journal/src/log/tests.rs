@@ -192,6 +192,22 @@ fn asides_are_for_some_readers_only() {
 }
 
 #[test]
+fn an_aside_of_a_client_stands_in_its_database() {
+    let journal = journal(1);
+    let mut writer = Writer::default();
+    let (mut file, mut replica) = file_and_replica(&journal);
+    journal.append_aside_in(0, &mut writer, 3, &[b"P"]);
+    journal.append_aside_in(0, &mut writer, 3, &[b"Q"]);
+    journal.append_request(0, &mut writer, 3, &[b"A"]);
+    journal.append_aside(0, &mut writer, &[b"PING"]);
+    journal.append_request(0, &mut writer, 0, &[b"B"]);
+    let (three, zero) = ("*2 $6 SELECT $1 3 ", "*2 $6 SELECT $1 0 ");
+    assert_eq!(text(&all(&journal, &mut file)), format!("{three}*1 $1 A {zero}*1 $1 B "));
+    let all_of_it = format!("{three}*1 $1 P *1 $1 Q *1 $1 A *1 $4 PING {zero}*1 $1 B ");
+    assert_eq!(text(&all(&journal, &mut replica)), all_of_it);
+}
+
+#[test]
 fn asides_of_a_unit_come_behind_it() {
     let journal = journal(1);
     let mut writer = Writer::default();

@@ -92,7 +92,8 @@ pub struct Link {
     phase: AtomicU8,
     /// When bytes were last received, ms since the Unix epoch.
     last_io_ms: AtomicI64,
-    /// Since when the link has not been [`Phase::Connected`].
+    /// When the link ceased to be [`Phase::Connected`], ms since the Unix epoch; 0 if it has never
+    /// been since this server became a replica.
     down_since_ms: AtomicI64,
     /// The engine's thread runs.
     pub has_thread: AtomicBool,
@@ -132,9 +133,13 @@ impl Link {
     pub fn set_primary(&self, primary: Option<Primary>) {
         let mut target = self.target.lock();
         self.is_replica.store(primary.is_some(), Relaxed);
+        let was_up = self.phase.swap(Phase::Connect as u8, Relaxed) == Phase::Connected as u8;
+        if primary.is_none() {
+            self.down_since_ms.store(0, Relaxed);
+        } else if was_up {
+            self.down_since_ms.store(unix_ms(), Relaxed);
+        }
         target.primary = primary;
-        self.phase.store(Phase::Connect as u8, Relaxed);
-        self.down_since_ms.store(unix_ms(), Relaxed);
         target.generation += 1;
         self.generation.store(target.generation, Relaxed);
         if let Some(hangup) = target.hangup.take() {
@@ -219,9 +224,9 @@ impl Link {
         self.last_io_ms.load(Relaxed)
     }
 
-    /// Since when the link has been down, ms since the Unix epoch.
-    pub fn down_since_ms(&self) -> i64 {
-        self.down_since_ms.load(Relaxed)
+    /// When the link was lost, ms since the Unix epoch; nothing if it has never been up.
+    pub fn down_since_ms(&self) -> Option<i64> {
+        Some(self.down_since_ms.load(Relaxed)).filter(|since| *since != 0)
     }
 }
 
@@ -266,13 +271,19 @@ mod tests {
         assert!(target == primary && link.is_current(generation) && link.is_replica());
         link.set_phase(generation, Phase::Connected);
         assert!(link.is_up());
+        assert_eq!(link.down_since_ms(), None, "it was never lost");
         let other = Primary { host: "h".into(), port: 8 };
         link.set_primary(Some(other.clone()));
         assert!(!link.is_current(generation) && !link.is_up(), "it goes to another primary");
+        let since = link.down_since_ms();
+        assert!(since.is_some(), "it was up before");
         link.set_phase(generation, Phase::Connected);
         assert!(!link.is_up(), "the thread of an older generation does not say otherwise");
         assert_eq!(link.next_target(|| false).expect("there is one").0, other);
+        link.set_primary(Some(primary));
+        assert_eq!(link.down_since_ms(), since, "it has not been up since");
         link.set_primary(None);
         assert!(!link.is_replica() && !link.is_up());
+        assert_eq!(link.down_since_ms(), None);
     }
 }

@@ -44,7 +44,8 @@ struct Content {
 struct Taker {
     id: u64,
     position: u64,
-    /// When it took something last, ms since the Unix epoch.
+    /// When it took something last, or since when there has been something to take, ms since the
+    /// Unix epoch.
     moved_ms: i64,
 }
 
@@ -191,14 +192,23 @@ impl FullSync {
         }
     }
 
-    /// When a client took something last, ms since the Unix epoch.
-    pub fn moved_ms(&self, id: u64) -> Option<i64> {
-        self.content.lock().takers.iter().find(|taker| taker.id == id).map(|taker| taker.moved_ms)
+    /// Since when a client has taken nothing though there is something to take, ms since the Unix
+    /// epoch. Nothing can be taken of a file that is still being written.
+    pub fn stalled_since_ms(&self, id: u64) -> Option<i64> {
+        let content = self.content.lock();
+        let can_take = self.file.is_none() || content.outcome.is_some();
+        let taker = content.takers.iter().find(|taker| taker.id == id)?;
+        (can_take && taker.position < content.len).then_some(taker.moved_ms)
     }
 
     /// Says that it is complete, or that it has failed.
     pub fn end(&self, complete: bool) {
-        self.content.lock().outcome = Some(complete);
+        let mut content = self.content.lock();
+        content.outcome = Some(complete);
+        if self.file.is_some() {
+            content.takers.iter_mut().for_each(|taker| taker.moved_ms = unix_ms());
+        }
+        drop(content);
         self.ring();
     }
 
@@ -219,6 +229,11 @@ impl FullSync {
 
     fn add(&self, bytes: &[u8]) {
         let mut content = self.content.lock();
+        if self.file.is_none() {
+            let (len, now_ms) = (content.len, unix_ms());
+            let waiting = content.takers.iter_mut().filter(|taker| taker.position == len);
+            waiting.for_each(|taker| taker.moved_ms = now_ms);
+        }
         content.len += bytes.len() as u64;
         if self.file.is_none() {
             content.pieces.push_back(Arc::new(bytes.to_vec()));
@@ -285,9 +300,13 @@ mod tests {
     use super::*;
 
     fn new_sync() -> Arc<FullSync> {
+        sync_to(None)
+    }
+
+    fn sync_to(file: Option<File>) -> Arc<FullSync> {
         let mailboxes = Arc::new(Mailboxes::new(8));
         mailboxes.make_room(8).expect("mailboxes");
-        FullSync::new(mailboxes, Box::new(|| false), Some(7), Filter::ALL, None)
+        FullSync::new(mailboxes, Box::new(|| false), Some(7), Filter::ALL, file)
     }
 
     /// Everything that a client can have now, in pieces of at most `most` bytes.
@@ -317,6 +336,39 @@ mod tests {
         assert_eq!(take(&full_sync, 3, 9), b"abcdefgh");
         assert!(matches!(full_sync.next(1, 0), Next::End) && full_sync.behind(3) == 0);
         assert!(!full_sync.join(4), "it is over");
+    }
+
+    #[test]
+    fn a_taker_stalls_only_while_there_is_something_to_take() {
+        let now_ms = unix_ms();
+        let full_sync = new_sync();
+        assert!(full_sync.join(1));
+        assert_eq!(full_sync.stalled_since_ms(1), None);
+        let mut writer = FullSyncWriter(Arc::clone(&full_sync));
+        full_sync.content.lock().takers[0].moved_ms = 1;
+        writer.write_all(b"abc").expect("somebody takes it");
+        assert!(full_sync.stalled_since_ms(1) >= Some(now_ms), "it had everything until now");
+        full_sync.content.lock().takers[0].moved_ms = 1;
+        writer.write_all(b"def").expect("somebody takes it");
+        full_sync.end(true);
+        assert_eq!(full_sync.stalled_since_ms(1), Some(1));
+        full_sync.took(1, 6);
+        assert_eq!((full_sync.stalled_since_ms(1), full_sync.stalled_since_ms(2)), (None, None));
+    }
+
+    #[test]
+    fn a_file_can_be_taken_when_it_is_complete() {
+        let now_ms = unix_ms();
+        let full_sync = sync_to(Some(tempfile::tempfile().expect("a file")));
+        assert!(full_sync.join(1));
+        full_sync.content.lock().takers[0].moved_ms = 1;
+        let mut writer = FullSyncWriter(Arc::clone(&full_sync));
+        writer.write_all(b"abc").expect("written");
+        assert_eq!(full_sync.stalled_since_ms(1), None);
+        full_sync.end(true);
+        assert!(full_sync.stalled_since_ms(1) >= Some(now_ms));
+        full_sync.took(1, 3);
+        assert_eq!(full_sync.stalled_since_ms(1), None);
     }
 
     #[test]

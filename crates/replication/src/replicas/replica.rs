@@ -168,11 +168,17 @@ impl Replica {
         }
     }
 
-    /// As INFO and ROLE call what it is at.
+    /// As INFO calls what it is at. In Redis, a full sync that is streamed as it is made is still a
+    /// save that the replica waits for.
     pub fn stage_name(&self) -> &'static str {
+        // It has had one on a second connection if there is none.
+        let is_made = || {
+            let full_sync = self.full_sync();
+            full_sync.is_none_or(|full_sync| full_sync.file().is_some() && full_sync.is_complete())
+        };
         match self.stage() {
-            Stage::Waits => "wait_bgsave",
-            Stage::Copying => "send_bulk",
+            Stage::Copying if is_made() => "send_bulk",
+            Stage::Waits | Stage::Copying => "wait_bgsave",
             Stage::Online | Stage::Gone => "online",
         }
     }

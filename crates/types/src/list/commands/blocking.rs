@@ -155,7 +155,7 @@ fn move_or_wait(call: &mut Call, from: End, to: End, deadline: i64) -> CommandRe
         let limits = call.engine.list_limits();
         if let Some(text) = move_element(call.keyspace, (args[1], from), (args[2], to), &limits)? {
             call.reply.bulk(&text);
-            let word = |end| if end == End::Front { &b"LEFT"[..] } else { b"RIGHT" };
+            let word = |end| if end == End::Front { &b"left"[..] } else { b"right" };
             match (from, to) {
                 (End::Back, End::Front) if args.len() == 4 => {
                     call.keyspace.journal_as(&[b"RPOPLPUSH", args[1], args[2]]);

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Receives ahead of a load, so that the load does not wait for a socket while the world is
+//! stopped.
+//!
+//! Between two records, with the world going on, [`Prefetch::fill`] waits until a few records'
+//! worth of bytes is there. Only within a value that is larger can a load still wait.
+
+use std::cell::RefCell;
+use std::io::{self, Read};
+
+/// Fewer bytes than these are to be filled up.
+const LOW: usize = 256 << 10;
+const FULL: usize = 2 * LOW;
+
+/// A source that can be told to receive ahead.
+pub trait Prefetch {
+    /// Whether [`Prefetch::fill`] is due.
+    fn is_low(&self) -> bool;
+    /// Waits until enough has been received, or there is no more. Errors are those of a later read.
+    fn fill(&self);
+}
+
+/// Reads ahead from a source. Shared references read, so that one can be read and another told to
+/// fill.
+pub struct PrefetchReader<R> {
+    state: RefCell<State<R>>,
+}
+
+struct State<R> {
+    source: R,
+    /// Those from `taken` on have not been read.
+    bytes: Vec<u8>,
+    taken: usize,
+    /// The source has ended, or has failed.
+    is_over: bool,
+    failure: Option<io::Error>,
+}
+
+impl<R: Read> PrefetchReader<R> {
+    pub fn new(source: R) -> PrefetchReader<R> {
+        let bytes = Vec::with_capacity(FULL);
+        let state = State { source, bytes, taken: 0, is_over: false, failure: None };
+        PrefetchReader { state: RefCell::new(state) }
+    }
+
+    /// The source, and the number of bytes that were taken from it and not read.
+    pub fn into_source(self) -> (R, usize) {
+        let state = self.state.into_inner();
+        let unread = state.unread();
+        (state.source, unread)
+    }
+}
+
+impl<R> State<R> {
+    fn unread(&self) -> usize {
+        self.bytes.len() - self.taken
+    }
+}
+
+impl<R: Read> Prefetch for PrefetchReader<R> {
+    fn is_low(&self) -> bool {
+        let state = self.state.borrow();
+        !state.is_over && state.unread() < LOW
+    }
+
+    fn fill(&self) {
+        let State { source, bytes, taken, is_over, failure } = &mut *self.state.borrow_mut();
+        bytes.drain(..std::mem::take(taken));
+        while bytes.len() < FULL && !*is_over {
+            let len = bytes.len();
+            bytes.resize(FULL, 0);
+            let outcome = source.read(&mut bytes[len..]);
+            bytes.truncate(len + *outcome.as_ref().unwrap_or(&0));
+            match outcome {
+                Ok(count) => *is_over = count == 0,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => (*is_over, *failure) = (true, Some(error)),
+            }
+        }
+    }
+}
+
+impl<R: Read> Read for &PrefetchReader<R> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let state = &mut *self.state.borrow_mut();
+        let count = state.unread().min(to.len());
+        if count > 0 {
+            to[..count].copy_from_slice(&state.bytes[state.taken..state.taken + count]);
+            state.taken += count;
+            return Ok(count);
+        }
+        match state.failure.take() {
+            Some(failure) => Err(failure),
+            None if state.is_over => Ok(0),
+            None => state.source.read(to),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives a thousand bytes at once, and fails at the end.
+    struct Failing(usize);
+
+    impl Read for Failing {
+        fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+            if self.0 == 0 {
+                return Err(io::Error::other("cut"));
+            }
+            let count = self.0.min(to.len()).min(1000);
+            to[..count].fill(7);
+            self.0 -= count;
+            Ok(count)
+        }
+    }
+
+    #[test]
+    fn what_was_received_ahead_is_read_before_the_failure() {
+        let reader = PrefetchReader::new(Failing(FULL + 10));
+        assert!(reader.is_low());
+        reader.fill();
+        assert!(!reader.is_low());
+        let mut bytes = vec![0; FULL - 5];
+        (&reader).read_exact(&mut bytes).expect("they are there");
+        assert!(reader.is_low() && bytes.iter().all(|byte| *byte == 7));
+        reader.fill();
+        assert!(!reader.is_low(), "there is no more");
+        let mut rest = Vec::new();
+        let error = (&reader).read_to_end(&mut rest).expect_err("it fails then");
+        assert_eq!((rest.len(), error.to_string().as_str()), (15, "cut"));
+    }
+
+    #[test]
+    fn without_being_filled_it_reads_through() {
+        let reader = PrefetchReader::new(&b"abcdef"[..]);
+        let mut bytes = [0; 4];
+        (&reader).read_exact(&mut bytes).expect("they are there");
+        assert_eq!((&bytes, reader.is_low()), (b"abcd", true));
+        reader.fill();
+        assert_eq!(reader.into_source().1, 2);
+    }
+}
