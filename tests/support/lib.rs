@@ -10,13 +10,14 @@
 //! - `BRAID_TEST_SERVER`: the program under test. Default: `braid-server` of this workspace (see [`server`]).
 //! - `BRAID_TEST_ARGS`: arguments added to every start of it, for example `--threading-model handoff`.
 //! - `BRAID_PEERS_DIR`: folder with stock servers to compare with: `redis-server` 8, `valkey-server` 9,
-//!   `redis7-server`.
+//!   `redis7-server`, and `etcd`.
 //! - `BRAID_SEED`: seed of the random tests; without it a new one is drawn and printed.
 //! - the variables of one kind of test only are in the header of its `main.rs`.
 
 pub mod browser;
 pub mod certificates;
 pub mod client;
+pub mod etcd;
 pub mod process;
 pub mod random;
 pub mod server;
@@ -25,6 +26,7 @@ pub mod wait;
 pub mod words;
 
 pub use client::RawClient;
+pub use etcd::Etcd;
 pub use server::{Options, TestServer};
 pub use value::Value;
 pub use wait::{wait_for, wait_for_within};

@@ -1,346 +1,326 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The calls, and which endpoint they go to.
+//! The calls: which endpoint gets them, as whom, and what their replies say.
 
-use std::io::Read;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
-use ureq::{Agent, Body, http};
+use ureq::http::Response;
+use ureq::{Agent, Body};
 
-use crate::json::{Compare, Operation, Outcome, Range};
-use crate::{Error, Watch, json};
+use crate::Error;
+use crate::endpoints::Endpoints;
+use crate::http::{self, Failure, Limits};
+use crate::json::{self, Wrong};
+use crate::kv::{self, KeyValue, LeaseId, Outcome, Transaction};
+use crate::options::Options;
+use crate::watch::Watch;
 
-/// Most bytes of a reply.
-const REPLY_MAX: u64 = 4 << 20;
-/// The codes of gRPC that the gateway passes on.
-const UNAUTHENTICATED: i64 = 16;
-const PERMISSION_DENIED: i64 = 7;
-const INVALID_ARGUMENT: i64 = 3;
-const NOT_FOUND: i64 = 5;
-const FAILED_PRECONDITION: i64 = 9;
-
-/// Where etcd is and how to be let in.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// `host:port`, or `http://host:port` or `https://host:port`.
-    pub endpoints: Vec<String>,
-    /// Empty: no user.
-    pub user: String,
-    pub password: String,
-    /// Certificates in PEM that etcd's is signed by; empty: those of its own settings, without TLS.
-    pub ca: Vec<u8>,
-    /// This server's certificates and key in PEM; empty: none.
-    pub certificates: Vec<u8>,
-    pub key: Vec<u8>,
-    /// Of a whole call.
-    pub timeout: Duration,
-}
-
-struct Shared {
-    agent: Agent,
-    endpoints: Vec<String>,
-    /// The one that answered last.
-    preferred: AtomicUsize,
-    user: String,
-    password: String,
-    /// Of the user, once it is needed.
-    token: Mutex<Option<String>>,
-    timeout: Duration,
-}
-
-/// A client of etcd. Clones share everything.
+/// A client of one etcd cluster, shared by all its clones. Calls block at most for
+/// [`Options::request_timeout`] and may be made from several threads at once.
 #[derive(Clone)]
-pub struct Client(Arc<Shared>);
+pub struct Client(Arc<Inner>);
+
+struct Inner {
+    options: Options,
+    agent: Agent,
+    endpoints: Arc<Endpoints>,
+    token: Mutex<Option<Arc<str>>>,
+}
+
+/// A member's state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    pub version: String,
+    pub cluster: u64,
+    pub member: u64,
+    /// None while there is no leader.
+    pub leader: Option<u64>,
+    pub revision: i64,
+    /// Size of the database file in bytes.
+    pub database_size: u64,
+}
 
 impl Client {
-    /// A client; it connects with the first call.
+    /// Connects to nothing yet. Errors are wrong options.
     pub fn new(options: &Options) -> Result<Client, Error> {
-        let endpoints =
-            options.endpoints.iter().map(|text| endpoint(text, options)).collect::<Result<Vec<_>, _>>()?;
-        if endpoints.is_empty() {
-            return Err(Error::Settings("etcd has no endpoint".into()));
-        }
-        let agent = Agent::config_builder()
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .proxy(None)
-            .timeout_connect(Some(options.timeout / 2))
-            .tls_config(tls(options)?)
-            .build()
-            .new_agent();
-        Ok(Client(Arc::new(Shared {
-            agent,
-            endpoints,
-            preferred: AtomicUsize::new(0),
-            user: options.user.clone(),
-            password: options.password.clone(),
+        Ok(Client(Arc::new(Inner {
+            endpoints: Arc::new(Endpoints::new(options.addresses()?)),
+            agent: http::agent(options),
+            options: options.clone(),
             token: Mutex::new(None),
-            timeout: options.timeout,
         })))
     }
 
-    /// All keys that begin with `prefix`, as they are now.
-    pub fn get_prefix(&self, prefix: &str) -> Result<Range, Error> {
-        json::range(&self.call("kv/range", &json::range_request(prefix, true))?)
+    /// The endpoint that answered last, or is tried next.
+    pub fn endpoint(&self) -> &str {
+        self.0.endpoints.address(self.0.endpoints.current())
     }
 
-    /// A key as it is now.
-    pub fn get(&self, key: &str) -> Result<Range, Error> {
-        json::range(&self.call("kv/range", &json::range_request(key, false))?)
+    /// The key as the majority of the cluster has it.
+    pub fn get(&self, key: &[u8]) -> Result<Option<KeyValue>, Error> {
+        self.call("/v3/kv/range", json!({"key": json::encode(key)}), |reply| {
+            json::revision_of(reply)?;
+            Ok(KeyValue::decode_all(reply)?.pop())
+        })
     }
 
-    /// Writes a key, which lives as long as the lease; 0: for ever.
-    pub fn put(&self, key: &str, value: &str, lease: i64) -> Result<u64, Error> {
-        json::revision(&self.call("kv/put", &json::put_request(key, value, lease))?)
+    /// All keys that begin with `prefix`, by name, and the revision at which they were so: a watch goes
+    /// on from the one after it.
+    pub fn get_prefix(&self, prefix: &[u8]) -> Result<(Vec<KeyValue>, i64), Error> {
+        self.call("/v3/kv/range", kv::range(prefix), |reply| {
+            Ok((KeyValue::decode_all(reply)?, json::revision_of(reply)?))
+        })
     }
 
-    /// Removes a key.
-    pub fn delete(&self, key: &str) -> Result<u64, Error> {
-        json::revision(&self.call("kv/deleterange", &json::range_request(key, false))?)
+    /// Sets a key, answers the change's revision. [`Error::LeaseGone`] if the lease has expired.
+    pub fn put(&self, key: &[u8], value: &[u8], lease: Option<LeaseId>) -> Result<i64, Error> {
+        self.call("/v3/kv/put", kv::put(key, value, lease), json::revision_of)
     }
 
-    /// Makes changes if all conditions hold.
-    pub fn transaction(&self, compares: &[Compare], operations: &[Operation]) -> Result<Outcome, Error> {
-        json::transaction(&self.call("kv/txn", &json::transaction_request(compares, operations))?)
+    /// Deletes a key; whether there was one.
+    pub fn delete(&self, key: &[u8]) -> Result<bool, Error> {
+        self.call("/v3/kv/deleterange", json!({"key": json::encode(key)}), |reply| {
+            json::revision_of(reply)?;
+            Ok(json::integer_of(reply, "deleted")? > 0)
+        })
     }
 
-    /// A new lease of so many seconds.
-    pub fn grant(&self, seconds: u64) -> Result<i64, Error> {
-        let reply = self.call("lease/grant", &json!({ "TTL": seconds.to_string(), "ID": "0" }))?;
-        json::revision(&reply)?;
-        let id = json::integer(&reply["ID"]).filter(|&id| id != 0);
-        id.ok_or_else(|| Error::Invalid(format!("a lease without an ID: {reply}")))
+    /// Executes a transaction.
+    pub fn transaction(&self, transaction: &Transaction) -> Result<Outcome, Error> {
+        self.call("/v3/kv/txn", transaction.encode(), |reply| transaction.decode(reply))
     }
 
-    /// Keeps a lease alive; false if it is gone.
-    pub fn keep_alive(&self, lease: i64) -> Result<bool, Error> {
-        let reply = self.call("lease/keepalive", &json!({ "ID": lease.to_string() }))?;
-        let result = &reply["result"];
-        json::revision(result)?;
-        Ok(json::integer(&result["TTL"]).is_some_and(|seconds| seconds > 0))
-    }
-
-    /// Ends a lease, and with it the keys that live as long.
-    pub fn revoke(&self, lease: i64) -> Result<(), Error> {
-        let reply = self.call("lease/revoke", &json!({ "ID": lease.to_string() }))?;
-        json::revision(&reply).map(drop)
-    }
-
-    /// Follows the changes of keys that begin with `prefix`, from a revision on. `silence`: how long
-    /// nothing may be heard.
-    pub fn watch_prefix(&self, prefix: &str, from_revision: u64, silence: Duration) -> Result<Watch, Error> {
-        let mut create = json::range_request(prefix, true);
-        create["start_revision"] = json!(from_revision.to_string());
-        create["progress_notify"] = json!(true);
-        let body = self.request("watch", &json!({ "create_request": create }), Some(silence))?;
-        Ok(Watch::new(body))
-    }
-
-    fn call(&self, path: &str, request: &Value) -> Result<Value, Error> {
-        let mut body = self.request(path, request, None)?;
-        read(&mut body)
-    }
-
-    /// Sends a request to the endpoints in turn, until one has it. A token that has expired is
-    /// asked for anew, once.
-    fn request(&self, path: &str, request: &Value, silence: Option<Duration>) -> Result<Body, Error> {
-        let text = request.to_string();
-        let token = self.token()?;
-        match self.send(path, &text, token.as_deref(), silence) {
-            Err(Error::Refused(why)) if token.is_some() && why.contains("invalid auth token") => {
-                *self.0.token.lock() = None;
-                let token = self.token()?;
-                self.send(path, &text, token.as_deref(), silence)
+    /// A new lease. etcd may make it longer than asked for: at least one and a half election timeouts,
+    /// which is 2 s by default.
+    pub fn grant(&self, seconds: u32) -> Result<LeaseId, Error> {
+        self.call("/v3/lease/grant", json!({"TTL": json::integer(seconds.into())}), |reply| {
+            json::revision_of(reply)?;
+            match json::integer_of(reply, "ID")? {
+                0 => Err("the lease has no number".into()),
+                id => Ok(LeaseId(id)),
             }
-            outcome => outcome,
+        })
+    }
+
+    /// Renews a lease: the seconds that it lives from now, or none if it is gone.
+    pub fn keep_alive(&self, LeaseId(id): LeaseId) -> Result<Option<u32>, Error> {
+        let decode = |reply: &Value| {
+            json::revision_of(reply)?;
+            seconds_of(reply)
+        };
+        self.with_login(|token, deadline| {
+            let body = json!({"ID": json::integer(id)}).to_string();
+            let (index, response) =
+                self.send("/v3/lease/keepalive", &body, token, &Limits::Total(deadline))?;
+            let address = self.0.endpoints.address(index);
+            let reply = self.count(index, http::read(address, response))?;
+            decode(http::stream_message(address, &reply)?)
+                .map_err(|reason| Failure::Final(http::wrong(address, &reason)))
+        })
+    }
+
+    /// The seconds that a lease has left, without renewing it; none if it is gone.
+    pub fn time_to_live(&self, LeaseId(id): LeaseId) -> Result<Option<u32>, Error> {
+        self.call("/v3/lease/timetolive", json!({"ID": json::integer(id)}), |reply| {
+            json::revision_of(reply)?;
+            // Without a field, less than a second is left; a lease that is gone has -1.
+            Ok(u32::try_from(json::integer_of(reply, "TTL")?).ok())
+        })
+    }
+
+    /// Ends a lease and deletes its keys; whether there was one.
+    pub fn revoke(&self, LeaseId(id): LeaseId) -> Result<bool, Error> {
+        let result = self.call("/v3/lease/revoke", json!({"ID": json::integer(id)}), json::revision_of);
+        match result {
+            Ok(_) => Ok(true),
+            Err(Error::LeaseGone) => Ok(false),
+            Err(error) => Err(error),
         }
     }
 
-    fn token(&self) -> Result<Option<String>, Error> {
-        if self.0.user.is_empty() {
-            return Ok(None);
-        }
-        if let Some(token) = self.0.token.lock().clone() {
-            return Ok(Some(token));
-        }
-        let login = json!({ "name": self.0.user, "password": self.0.password }).to_string();
-        let mut body = self.send("auth/authenticate", &login, None, None).map_err(|error| match error {
-            // Logging in changes nothing.
-            Error::Unknown(why) => Error::Unreachable(why),
-            error => error,
-        })?;
-        let reply = read(&mut body)?;
-        let token = reply["token"].as_str().map(str::to_owned);
-        let token = token.ok_or_else(|| Error::Invalid("a login without a token".into()))?;
-        *self.0.token.lock() = Some(token.clone());
-        Ok(Some(token))
+    /// State of the member that answers.
+    pub fn status(&self) -> Result<Status, Error> {
+        self.call("/v3/maintenance/status", json!({}), |reply| {
+            let header = json::required(reply, "header")?;
+            let leader = json::unsigned_of(reply, "leader")?;
+            Ok(Status {
+                version: json::text_of(reply, "version")?,
+                cluster: json::unsigned_of(header, "cluster_id")?,
+                member: json::unsigned_of(header, "member_id")?,
+                leader: (leader != 0).then_some(leader),
+                revision: json::revision_of(reply)?,
+                database_size: json::unsigned_of(reply, "dbSize")?,
+            })
+        })
     }
 
+    /// Watches the keys that begin with `prefix`, from a revision on (0: from now on). `pause` is how
+    /// long [`Watch::wait`] waits for a change, and etcd may take no longer to open the watch: 1 s is
+    /// right, less than 500 ms too little.
+    pub fn watch_prefix(&self, prefix: &[u8], from_revision: i64, pause: Duration) -> Result<Watch, Error> {
+        let mut request = kv::range(prefix);
+        request["start_revision"] = json::integer(from_revision);
+        request["progress_notify"] = Value::Bool(true);
+        let body = json!({"create_request": request}).to_string();
+        self.with_login(|token, begin| {
+            let limits = Limits::Stream { begin, pause };
+            let (index, response) = self.send("/v3/watch", &body, token, &limits)?;
+            let failures = self.0.endpoints.failures(index);
+            let watch = Watch::open(Arc::clone(&self.0.endpoints), index, failures, response, pause);
+            self.count(index, watch.created(from_revision, begin))
+        })
+    }
+
+    /// A call with one reply.
+    fn call<T>(
+        &self,
+        path: &str,
+        body: Value,
+        decode: impl Fn(&Value) -> Result<T, Wrong>,
+    ) -> Result<T, Error> {
+        let body = body.to_string();
+        self.with_login(|token, deadline| self.request(path, &body, token, deadline, &decode))
+    }
+
+    fn request<T>(
+        &self,
+        path: &str,
+        body: &str,
+        token: Option<&str>,
+        deadline: Instant,
+        decode: impl Fn(&Value) -> Result<T, Wrong>,
+    ) -> Result<T, Failure> {
+        let (index, response) = self.send(path, body, token, &Limits::Total(deadline))?;
+        let address = self.0.endpoints.address(index);
+        let reply = self.count(index, http::read(address, response))?;
+        decode(&reply).map_err(|reason| Failure::Final(http::wrong(address, &reason)))
+    }
+
+    /// Sends a request to the first endpoint that can be reached. One that may have got it is the last.
     fn send(
         &self,
         path: &str,
-        text: &str,
+        body: &str,
         token: Option<&str>,
-        silence: Option<Duration>,
-    ) -> Result<Body, Error> {
-        let shared = &*self.0;
-        let first = shared.preferred.load(Relaxed);
-        let count = shared.endpoints.len();
-        let mut last = None;
-        for at in (0..count).map(|step| (first + step) % count) {
-            match self.send_to(&shared.endpoints[at], path, text, token, silence) {
-                Ok(body) => {
-                    shared.preferred.store(at, Relaxed);
-                    return Ok(body);
+        limits: &Limits,
+    ) -> Result<(usize, Response<Body>), Failure> {
+        let deadline = match limits {
+            Limits::Total(deadline) => *deadline,
+            Limits::Stream { begin, .. } => *begin,
+        };
+        let endpoints = &self.0.endpoints;
+        let mut errors = Vec::new();
+        for index in endpoints.in_turn() {
+            if !errors.is_empty() && Instant::now() >= deadline {
+                break;
+            }
+            match self.send_to(index, path, body, token, limits, deadline) {
+                Ok(response) => {
+                    endpoints.stay(index);
+                    return Ok((index, response));
                 }
-                Err(error @ Error::Unreachable(_)) => last = Some(error),
-                Err(error) => {
-                    if error.may_have_been_executed() {
-                        // The next call tries another one.
-                        shared.preferred.store((at + 1) % count, Relaxed);
-                    }
-                    return Err(error);
+                Err(Failure::NotSent(error)) => {
+                    endpoints.leave(index);
+                    errors.push(error);
                 }
+                Err(Failure::Final(error)) => return self.count(index, Err(Failure::Final(error))),
+                Err(login) => return Err(login),
             }
         }
-        Err(last.unwrap_or_else(|| Error::Unreachable("no endpoint".into())))
+        Err(Failure::NotSent(all_of(errors)))
     }
 
     fn send_to(
         &self,
-        endpoint: &str,
+        index: usize,
         path: &str,
-        text: &str,
+        body: &str,
         token: Option<&str>,
-        silence: Option<Duration>,
-    ) -> Result<Body, Error> {
-        let timeout = self.0.timeout;
-        let mut request = self.0.agent.post(format!("{endpoint}/v3/{path}")).content_type("application/json");
-        if let Some(token) = token {
-            request = request.header("authorization", token);
+        limits: &Limits,
+        deadline: Instant,
+    ) -> Result<Response<Body>, Failure> {
+        let endpoints = &self.0.endpoints;
+        let address = endpoints.address(index);
+        if !endpoints.is_checked(index) {
+            let limit = self.0.options.connect_timeout.min(http::left(deadline));
+            http::check(&self.0.agent, address, limit).map_err(Failure::NotSent)?;
+            endpoints.set_checked(index);
         }
-        let config = request.config();
-        let request = match silence {
-            None => config.timeout_global(Some(timeout)).build(),
-            Some(silence) => {
-                config.timeout_recv_response(Some(timeout)).timeout_per_read(Some(silence)).build()
+        http::exchange(&self.0.agent, address, path, body, token, limits)
+    }
+
+    /// Leaves the endpoint if it failed, but not for a refusal, which any other would give as well.
+    fn count<T>(&self, index: usize, result: Result<T, Failure>) -> Result<T, Failure> {
+        if let Err(Failure::NotSent(_) | Failure::Final(Error::Unknown(_) | Error::Invalid(_))) = &result {
+            self.0.endpoints.leave(index);
+        }
+        result
+    }
+
+    /// Runs a call with a login, which is renewed once if etcd does not take it.
+    fn with_login<T>(
+        &self,
+        mut call: impl FnMut(Option<&str>, Instant) -> Result<T, Failure>,
+    ) -> Result<T, Error> {
+        let deadline = Instant::now() + self.0.options.request_timeout;
+        if self.0.options.user.is_empty() {
+            return call(None, deadline).map_err(Failure::into_error);
+        }
+        let token = self.token(deadline)?;
+        match call(Some(&token), deadline) {
+            Err(Failure::Login(_)) => {
+                self.forget(&token);
+                let token = self.token(deadline)?;
+                call(Some(&token), deadline).map_err(Failure::into_error)
             }
-        };
-        let answer = request.send(text).map_err(|error| Error::of_request(&error, endpoint))?;
-        let status = answer.status();
-        let mut body = answer.into_body();
-        if status == http::StatusCode::OK { Ok(body) } else { Err(refusal(endpoint, status, &mut body)) }
-    }
-}
-
-/// Reads a reply.
-fn read(body: &mut Body) -> Result<Value, Error> {
-    let mut text = Vec::new();
-    let reader = body.as_reader().take(REPLY_MAX + 1);
-    let mut reader = reader;
-    reader.read_to_end(&mut text).map_err(|error| Error::Unknown(error.to_string()))?;
-    if text.len() as u64 > REPLY_MAX {
-        return Err(Error::Invalid("a reply that does not end".into()));
-    }
-    // A stream's only message may be followed by the end of a line.
-    let reply: Value = serde_json::from_slice(&text).map_err(|error| Error::Invalid(error.to_string()))?;
-    match reason(&reply) {
-        Some((_, why)) => Err(Error::Refused(why)),
-        None => Ok(reply),
-    }
-}
-
-/// The code and text of an error, if the reply is one.
-fn reason(reply: &Value) -> Option<(i64, String)> {
-    // Of a stream it is one level down.
-    let error = [reply, &reply["error"]].into_iter().find(|value| value["message"].is_string())?;
-    let code = ["code", "grpc_code"].iter().find_map(|name| error[*name].as_i64()).unwrap_or(-1);
-    Some((code, error["message"].as_str().unwrap_or_default().to_owned()))
-}
-
-/// What an answer other than 200 means.
-fn refusal(endpoint: &str, status: http::StatusCode, body: &mut Body) -> Error {
-    let mut text = Vec::new();
-    // If it does not come the status says enough.
-    let _ = body.as_reader().take(REPLY_MAX).read_to_end(&mut text);
-    let reply: Value = serde_json::from_slice(&text).unwrap_or(Value::Null);
-    match reason(&reply) {
-        Some((
-            UNAUTHENTICATED | PERMISSION_DENIED | INVALID_ARGUMENT | NOT_FOUND | FAILED_PRECONDITION,
-            why,
-        )) => Error::Refused(format!("{endpoint}: {why}")),
-        // No leader, a time-out within etcd, a leader that has changed: some of it was executed.
-        Some((_, why)) => Error::Unknown(format!("{endpoint}: {why}")),
-        None if status.is_server_error() => Error::Unknown(format!("{endpoint}: status {status}")),
-        None => Error::Invalid(format!("{endpoint}: status {status}")),
-    }
-}
-
-/// An endpoint as an address of HTTP.
-fn endpoint(text: &str, options: &Options) -> Result<String, Error> {
-    let text = text.trim().trim_end_matches('/');
-    let (scheme, rest) = match text.split_once("://") {
-        None if options.ca.is_empty() => ("http", text),
-        None => ("https", text),
-        Some((scheme @ ("http" | "https"), rest)) => (scheme, rest),
-        Some(_) => return Err(Error::Settings(format!("'{text}' is no endpoint of etcd"))),
-    };
-    let is_address = rest.rsplit_once(':').is_some_and(|(host, port)| {
-        !host.is_empty()
-            && !host.contains(['/', '?', '#', '@', ' '])
-            && port.parse::<u16>().is_ok_and(|port| port > 0)
-    });
-    if is_address {
-        Ok(format!("{scheme}://{rest}"))
-    } else {
-        Err(Error::Settings(format!("'{text}' is no endpoint of etcd (host:port)")))
-    }
-}
-
-fn tls(options: &Options) -> Result<TlsConfig, Error> {
-    let settings = |what: &str, error: &dyn std::fmt::Display| Error::Settings(format!("{what}: {error}"));
-    let certificates = |pem: &[u8], what: &str| {
-        let items = ureq::tls::parse_pem(pem).filter_map(|item| match item {
-            Ok(ureq::tls::PemItem::Certificate(certificate)) => Some(Ok(certificate)),
-            Ok(_) => None,
-            Err(error) => Some(Err(settings(what, &error))),
-        });
-        items.collect::<Result<Vec<Certificate<'static>>, Error>>()
-    };
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let mut builder = TlsConfig::builder().unversioned_rustls_crypto_provider(provider);
-    let roots = certificates(&options.ca, "etcd's CA certificates")?;
-    if roots.is_empty() && !options.ca.is_empty() {
-        return Err(Error::Settings("etcd's CA certificates: there is none in the file".into()));
-    }
-    builder = builder.root_certs(RootCerts::Specific(Arc::new(roots)));
-    if !options.certificates.is_empty() {
-        let chain = certificates(&options.certificates, "the certificate for etcd")?;
-        let key = PrivateKey::from_pem(&options.key).map_err(|error| settings("the key for etcd", &error))?;
-        builder = builder.client_cert(Some(ClientCert::new_with_certs(&chain, key)));
-    }
-    Ok(builder.build())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn endpoints_are_addresses() {
-        let plain = Options::default();
-        let secure = Options { ca: b"pem".into(), ..Options::default() };
-        assert_eq!(endpoint("h:2379", &plain), Ok("http://h:2379".into()));
-        assert_eq!(endpoint("h:2379", &secure), Ok("https://h:2379".into()));
-        assert_eq!(endpoint("https://[::1]:2379/", &plain), Ok("https://[::1]:2379".into()));
-        for wrong in ["", "h", "h:0", "h:x", "ftp://h:1", "h/x:1", ":2379", "http://u@h:1"] {
-            assert!(endpoint(wrong, &plain).is_err(), "{wrong}");
+            result => result.map_err(Failure::into_error),
         }
+    }
+
+    /// Forgets a token, unless another thread has renewed it already.
+    fn forget(&self, token: &Arc<str>) {
+        let mut cached = self.0.token.lock();
+        if cached.as_ref().is_some_and(|cached| Arc::ptr_eq(cached, token)) {
+            *cached = None;
+        }
+    }
+
+    fn token(&self, deadline: Instant) -> Result<Arc<str>, Error> {
+        if let Some(token) = &*self.0.token.lock() {
+            return Ok(Arc::clone(token));
+        }
+        let options = &self.0.options;
+        let body = json!({"name": options.user, "password": options.password}).to_string();
+        let decode = |reply: &Value| json::required_text(reply, "token");
+        match self.request("/v3/auth/authenticate", &body, None, deadline, decode) {
+            Ok(token) => {
+                let token: Arc<str> = token.into();
+                *self.0.token.lock() = Some(Arc::clone(&token));
+                Ok(token)
+            }
+            // The request that the login is for has not been sent.
+            Err(Failure::Final(Error::Unknown(text))) => Err(Error::Unreachable(format!("no login: {text}"))),
+            Err(failure) => Err(failure.into_error()),
+        }
+    }
+}
+
+/// A renewed lease has a time; one that is gone has none, or 0.
+fn seconds_of(reply: &Value) -> Result<Option<u32>, Wrong> {
+    Ok(u32::try_from(json::integer_of(reply, "TTL")?).ok().filter(|&seconds| seconds > 0))
+}
+
+/// One error for all endpoints that could not be used: the kind that most needs somebody to act.
+fn all_of(errors: Vec<Error>) -> Error {
+    let text = errors.iter().map(Error::to_string).collect::<Vec<_>>().join("; ");
+    let has = |kind: fn(&Error) -> bool| errors.iter().any(kind);
+    if has(|error| matches!(error, Error::Refused(_))) {
+        Error::Refused(text)
+    } else if has(|error| matches!(error, Error::Invalid(_))) {
+        Error::Invalid(text)
+    } else {
+        Error::Unreachable(text)
     }
 }

@@ -1,76 +1,260 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A watch: the gateway's answer is a stream of lines that does not end.
+//! The stream of a watch: one JSON object per line, for as long as the connection lasts.
 
-use std::io::{BufRead, BufReader};
+use std::io::{ErrorKind, Read};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use ureq::{Body, BodyReader};
+use ureq::http::Response;
+use ureq::{Body, BodyReader, Timeout};
 
-use crate::{Error, json};
+use crate::Error;
+use crate::endpoints::Endpoints;
+use crate::http::{self, Failure, REPLY_LIMIT};
+use crate::json::{self, Wrong};
+use crate::kv::KeyValue;
 
-/// Most bytes of a line.
-const LINE_MAX: usize = 4 << 20;
+/// Changes as etcd sends them, in their order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch {
+    /// Empty: etcd only tells its revision.
+    pub events: Vec<Event>,
+    /// Revision of the store when etcd sent this. Later events may have lower ones: a watch that is
+    /// opened anew goes on from [`Watch::next_revision`].
+    pub revision: i64,
+}
 
-/// Follows the changes of some keys.
+/// A change of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    Put(KeyValue),
+    /// By a request or by the end of its lease.
+    Delete {
+        key: Vec<u8>,
+        mod_revision: i64,
+    },
+}
+
+impl Event {
+    fn decode(value: &Value) -> Result<Event, Wrong> {
+        let pair = KeyValue::decode(json::required(value, "kv")?)?;
+        match json::text_of(value, "type")?.as_str() {
+            "" | "PUT" => Ok(Event::Put(pair)),
+            "DELETE" => Ok(Event::Delete { key: pair.key, mod_revision: pair.mod_revision }),
+            other => Err(format!("an event of type '{}'", other.chars().take(20).collect::<String>())),
+        }
+    }
+
+    pub fn key(&self) -> &[u8] {
+        match self {
+            Event::Put(pair) => &pair.key,
+            Event::Delete { key, .. } => key,
+        }
+    }
+
+    pub fn mod_revision(&self) -> i64 {
+        match self {
+            Event::Put(pair) => pair.mod_revision,
+            Event::Delete { mod_revision, .. } => *mod_revision,
+        }
+    }
+}
+
+/// An open watch. Dropping it ends it. After an error it is over: a new one goes on from
+/// [`Watch::next_revision`].
+///
+/// etcd says nothing while nothing changes, but for its revision every ten minutes, so silence alone
+/// does not tell a dead connection. A watch ends as soon as any other call of its client finds that
+/// the endpoint fails; a caller that makes no other calls makes one now and then.
 pub struct Watch {
-    lines: BufReader<BodyReader<'static>>,
+    endpoints: Arc<Endpoints>,
+    index: usize,
+    /// Failures of the endpoint when the watch was opened.
+    failures: u64,
+    reader: BodyReader<'static>,
+    pause: Duration,
+    /// Received and not yet taken, from `taken` on.
+    buffer: Vec<u8>,
+    taken: usize,
+    /// No line feed before this.
+    searched: usize,
+    next_revision: i64,
+    is_over: bool,
 }
 
 impl Watch {
-    pub(crate) fn new(body: Body) -> Watch {
-        Watch { lines: BufReader::new(body.into_with_config().limit(u64::MAX).reader()) }
+    pub(crate) fn open(
+        endpoints: Arc<Endpoints>,
+        index: usize,
+        failures: u64,
+        response: Response<Body>,
+        pause: Duration,
+    ) -> Watch {
+        let reader = response.into_body().into_reader();
+        let (buffer, taken, searched) = (Vec::new(), 0, 0);
+        Watch {
+            endpoints,
+            index,
+            failures,
+            reader,
+            pause,
+            buffer,
+            taken,
+            searched,
+            next_revision: 0,
+            is_over: false,
+        }
     }
 
-    /// Waits for news: etcd's revision, and whether keys have changed. An error ends the watch: the
-    /// connection is lost, nothing was heard for too long, or the changes since the revision asked
-    /// for are no longer kept.
-    pub fn wait(&mut self) -> Result<(u64, bool), Error> {
-        let mut line = Vec::new();
+    /// Waits for etcd's word that the watch stands.
+    pub(crate) fn created(mut self, from_revision: i64, deadline: Instant) -> Result<Watch, Failure> {
+        let reply = loop {
+            if let Some(line) = self.line(deadline)? {
+                break line;
+            }
+            if Instant::now() >= deadline {
+                let text = format!("{} did not open the watch in time", self.address());
+                return Err(Failure::Final(Error::Unknown(text)));
+            }
+        };
+        let result = http::stream_message(self.address(), &reply)?;
+        if self.read(|| json::truth_of(result, "canceled"))? {
+            let error = self.cancelled(result)?;
+            return Err(match error {
+                // etcd 3.4 tells of an expired login as of a lack of permission.
+                Error::Refused(text) => Failure::Login(text),
+                error => Failure::Final(error),
+            });
+        }
+        if !self.read(|| json::truth_of(result, "created"))? {
+            return Err(Failure::Final(http::wrong(self.address(), "a watch was to be opened")));
+        }
+        let revision = self.read(|| json::revision_of(result))?;
+        self.next_revision = if from_revision > 0 { from_revision } else { revision.saturating_add(1) };
+        Ok(self)
+    }
+
+    /// The next changes; none if nothing came within the pause. Blocks for two pauses at most.
+    /// Everything but a refusal and [`Error::Compacted`] is to be answered with a new watch.
+    pub fn wait(&mut self) -> Result<Option<Batch>, Error> {
+        if self.is_over {
+            return Err(Error::Unreachable("the watch is over".into()));
+        }
+        let result = self.batch();
+        match result {
+            Ok(Some(batch)) => Ok(Some(batch)),
+            Ok(None) if self.endpoints.failures(self.index) != self.failures => {
+                self.is_over = true;
+                Err(Error::Unreachable(format!("{} fails: its watch is given up", self.address())))
+            }
+            Ok(None) => Ok(None),
+            Err(failure) => {
+                self.is_over = true;
+                let error = failure.into_error();
+                if matches!(error, Error::Unknown(_) | Error::Invalid(_)) {
+                    self.endpoints.leave(self.index);
+                }
+                // A watch executes nothing whose outcome could be unknown.
+                Err(match error {
+                    Error::Unknown(text) => Error::Unreachable(text),
+                    error => error,
+                })
+            }
+        }
+    }
+
+    /// The first revision that has not been seen: where a new watch goes on.
+    pub fn next_revision(&self) -> i64 {
+        self.next_revision
+    }
+
+    fn address(&self) -> &str {
+        self.endpoints.address(self.index)
+    }
+
+    /// Marks what is not understood.
+    fn read<T>(&self, decode: impl FnOnce() -> Result<T, Wrong>) -> Result<T, Failure> {
+        decode().map_err(|reason| Failure::Final(http::wrong(self.address(), &reason)))
+    }
+
+    fn batch(&mut self) -> Result<Option<Batch>, Failure> {
+        let deadline = Instant::now() + self.pause;
+        let Some(reply) = self.line(deadline)? else { return Ok(None) };
+        let result = http::stream_message(self.address(), &reply)?;
+        if self.read(|| json::truth_of(result, "canceled"))? {
+            return Err(Failure::Final(self.cancelled(result)?));
+        }
+        let batch = self.read(|| decode(result))?;
+        let seen = batch.events.iter().map(Event::mod_revision).max().unwrap_or(batch.revision);
+        self.next_revision = self.next_revision.max(seen.saturating_add(1));
+        Ok(Some(batch))
+    }
+
+    /// Why etcd ended the watch.
+    fn cancelled(&self, result: &Value) -> Result<Error, Failure> {
+        let oldest = self.read(|| json::integer_of(result, "compact_revision"))?;
+        if oldest > 0 {
+            return Ok(Error::Compacted { oldest });
+        }
+        let reason = self.read(|| json::text_of(result, "cancel_reason"))?;
+        let reason: String = reason.chars().take(300).collect();
+        Ok(if reason.contains("permission") || reason.contains("auth") {
+            Error::Refused(format!("{} refuses the watch: {reason}", self.address()))
+        } else {
+            Error::Unknown(format!("{} ended the watch: {reason}", self.address()))
+        })
+    }
+
+    /// One line; none if none is complete by the deadline or within a pause.
+    fn line(&mut self, deadline: Instant) -> Result<Option<Value>, Failure> {
         loop {
-            let part = self.lines.fill_buf().map_err(|error| Error::Unknown(error.to_string()))?;
-            if part.is_empty() {
-                return Err(Error::Unknown("the watch has ended".into()));
+            if let Some(at) = self.buffer[self.searched..].iter().position(|&byte| byte == b'\n') {
+                let end = self.searched + at;
+                let line = serde_json::from_slice(&self.buffer[self.taken..end]);
+                self.taken = end + 1;
+                self.searched = self.taken;
+                return match line {
+                    Ok(value @ Value::Object(_)) => Ok(Some(value)),
+                    _ => Err(Failure::Final(http::wrong(self.address(), "a line of the watch is no object"))),
+                };
             }
-            let end = part.iter().position(|&byte| byte == b'\n');
-            let used = end.map_or(part.len(), |end| end + 1);
-            line.extend_from_slice(&part[..used]);
-            self.lines.consume(used);
-            if line.len() > LINE_MAX {
-                return Err(Error::Invalid("a line that does not end".into()));
+            self.buffer.drain(..self.taken);
+            (self.taken, self.searched) = (0, self.buffer.len());
+            if self.buffer.len() as u64 > REPLY_LIMIT {
+                return Err(Failure::Final(http::wrong(self.address(), "it is too long")));
             }
-            if end.is_some() {
-                break;
+            if Instant::now() >= deadline {
+                return Ok(None);
+            }
+            if !self.receive()? {
+                return Ok(None);
             }
         }
-        read(&line)
+    }
+
+    /// Whether something came within the pause.
+    fn receive(&mut self) -> Result<bool, Failure> {
+        let mut chunk = [0; 16 << 10];
+        match self.reader.read(&mut chunk) {
+            Ok(0) => Err(Failure::Final(Error::Unknown(format!(
+                "{} ended the watch's connection",
+                self.address()
+            )))),
+            Ok(count) => {
+                self.buffer.extend_from_slice(&chunk[..count]);
+                Ok(true)
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(true),
+            Err(error) => match ureq::Error::from(error) {
+                ureq::Error::Timeout(Timeout::PerRead) => Ok(false),
+                error => Err(http::exchange_failed(self.address(), &error)),
+            },
+        }
     }
 }
 
-fn read(line: &[u8]) -> Result<(u64, bool), Error> {
-    let news: Value = serde_json::from_slice(line).map_err(|error| Error::Invalid(error.to_string()))?;
-    let result = &news["result"];
-    let revision = json::revision(result)?;
-    if result["canceled"].as_bool() == Some(true) {
-        let why = result["cancel_reason"].as_str().unwrap_or("the changes asked for are no longer kept");
-        return Err(Error::Refused(why.to_owned()));
-    }
-    Ok((revision, result["events"].as_array().is_some_and(|events| !events.is_empty())))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_say_whether_keys_have_changed() {
-        let begin = br#"{"result":{"header":{"revision":"5"},"created":true}}"#;
-        assert_eq!(read(begin), Ok((5, false)));
-        let change = br#"{"result":{"header":{"revision":"6"},"events":[{"kv":{"key":"YQ=="}}]}}"#;
-        assert_eq!(read(change), Ok((6, true)));
-        let compacted = br#"{"result":{"header":{"revision":"9"},"canceled":true,"compact_revision":"8"}}"#;
-        assert!(matches!(read(compacted), Err(Error::Refused(_))));
-        for wrong in [&b"{}"[..], b"", b"[", b"{\"result\":{}}", b"\xff"] {
-            assert!(matches!(read(wrong), Err(Error::Invalid(_))));
-        }
-    }
+pub(crate) fn decode(result: &Value) -> Result<Batch, Wrong> {
+    let events = json::list_of(result, "events")?.iter().map(Event::decode).collect::<Result<_, _>>()?;
+    Ok(Batch { events, revision: json::revision_of(result)? })
 }

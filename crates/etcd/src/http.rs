@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! One request to one endpoint, and what its failure means.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use ureq::http::Response;
+use ureq::{Agent, Body, Error as HttpError, Timeout};
+
+use crate::options::Options;
+use crate::transport::{Dial, Names, NotConnected, is_certificate_error, text_of, tls_error};
+use crate::{Error, json};
+
+/// Largest reply, in bytes.
+pub const REPLY_LIMIT: u64 = 8 << 20;
+
+/// Why an exchange failed, for the client to decide how to go on.
+#[derive(Debug)]
+pub enum Failure {
+    /// Nothing was sent: another endpoint may be tried.
+    NotSent(Error),
+    /// The login has expired: the request was not executed.
+    Login(String),
+    Final(Error),
+}
+
+impl Failure {
+    pub fn into_error(self) -> Error {
+        match self {
+            Failure::NotSent(error) | Failure::Final(error) => error,
+            Failure::Login(text) => Error::Refused(text),
+        }
+    }
+}
+
+/// The HTTP client. Neither redirects nor proxies of the environment are followed.
+pub fn agent(options: &Options) -> Agent {
+    let config = Agent::config_builder()
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .max_redirects_will_error(false)
+        .proxy(None)
+        .user_agent("braid")
+        .timeout_resolve(Some(options.connect_timeout))
+        .timeout_connect(Some(options.connect_timeout))
+        .build();
+    Agent::with_parts(config, Dial::new(options.tls.clone()), Names::default())
+}
+
+/// Time left of a call.
+pub fn left(deadline: Instant) -> Duration {
+    // ureq takes zero for an error of its own: the least time fails soon enough.
+    deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
+}
+
+/// Whether an etcd that is new enough answers at the address. Changes nothing, so that its failure,
+/// unlike that of a request, is certain not to have executed anything.
+pub fn check(agent: &Agent, address: &str, limit: Duration) -> Result<(), Error> {
+    let invalid = |what: &str| Error::Invalid(format!("{address} is not an etcd: {what}"));
+    let answer = agent.get(format!("{address}/version")).config().timeout_global(Some(limit)).build().call();
+    let answer = answer.and_then(|mut response| {
+        let status = response.status().as_u16();
+        Ok((status, response.body_mut().with_config().limit(REPLY_LIMIT).read_to_vec()?))
+    });
+    match answer {
+        Ok((401 | 403, _)) => Err(Error::Refused(format!("{address} refuses access"))),
+        Ok((200, text)) => {
+            let version: Value =
+                serde_json::from_slice(&text).map_err(|_| invalid("its version is no JSON"))?;
+            let version = json::text_of(&version, "etcdserver").map_err(|wrong| invalid(&wrong))?;
+            let mut numbers = version.split('.').map(|part| part.parse::<u32>().ok());
+            match (numbers.next().flatten(), numbers.next().flatten()) {
+                (Some(3), Some(4..)) | (Some(4..), Some(_)) => Ok(()),
+                (Some(_), Some(_)) => {
+                    Err(Error::Invalid(format!("{address} is etcd {version}: 3.4 or newer is needed")))
+                }
+                _ => Err(invalid("it tells no version")),
+            }
+        }
+        Ok((status, _)) => Err(invalid(&format!("it answers with status {status}"))),
+        Err(error) => Err(check_failed(address, &error)),
+    }
+}
+
+fn check_failed(address: &str, error: &HttpError) -> Error {
+    if let Some(error) = not_connected(address, error) {
+        return error;
+    }
+    if let Some(tls) = tls_error(error) {
+        return tls_failed(address, tls, is_certificate_error(tls));
+    }
+    match error {
+        HttpError::Timeout(_) => Error::Unreachable(format!("{address} does not answer in time")),
+        // A server that wants a certificate may close before its alert has been read.
+        HttpError::Io(error) if address.starts_with("https") => Error::Unreachable(format!(
+            "{address} closed the connection after the TLS handshake ({}): does it want a client certificate?",
+            text_of(error)
+        )),
+        HttpError::Io(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+            Error::Invalid(format!("{address} is not an etcd: it closes the connection without an answer"))
+        }
+        HttpError::Io(error) => Error::Unreachable(format!("{address}: {}", text_of(error))),
+        error => Error::Invalid(format!("{address} is not an etcd: {error}")),
+    }
+}
+
+fn not_connected(address: &str, error: &HttpError) -> Option<Error> {
+    let failure = NotConnected::of(error)?;
+    let text = format!("cannot connect to {address}: {failure}");
+    Some(if failure.is_certificate { Error::Refused(text) } else { Error::Unreachable(text) })
+}
+
+fn tls_failed(address: &str, error: &rustls::Error, is_certificate: bool) -> Error {
+    if is_certificate {
+        Error::Refused(format!("{address} refuses our certificate, or the lack of one: {error}"))
+    } else {
+        Error::Unreachable(format!("{address}: {error}"))
+    }
+}
+
+/// How long a stream may take.
+pub enum Limits {
+    /// The reply's last byte must be there by then.
+    Total(Instant),
+    /// The reply begins by then, and its body is read with pauses of at most this length.
+    Stream { begin: Instant, pause: Duration },
+}
+
+/// Sends one request. The reply's status is 200.
+pub fn exchange(
+    agent: &Agent,
+    address: &str,
+    path: &str,
+    body: &str,
+    token: Option<&str>,
+    limits: &Limits,
+) -> Result<Response<Body>, Failure> {
+    let mut request = agent.post(format!("{address}{path}")).header("Content-Type", "application/json");
+    if let Some(token) = token {
+        request = request.header("Authorization", token);
+    }
+    let config = request.config();
+    let request = match limits {
+        Limits::Total(deadline) => config.timeout_global(Some(left(*deadline))).build(),
+        Limits::Stream { begin, pause } => config
+            .timeout_send_request(Some(left(*begin)))
+            .timeout_send_body(Some(left(*begin)))
+            .timeout_recv_response(Some(left(*begin)))
+            .timeout_per_read(Some(*pause))
+            .build(),
+    };
+    let mut response = request.send(body).map_err(|error| exchange_failed(address, &error))?;
+    match response.status().as_u16() {
+        200 => Ok(response),
+        status => {
+            // The text may be missing: the status alone decides then.
+            let text = response.body_mut().with_config().limit(REPLY_LIMIT).read_to_vec().unwrap_or_default();
+            Err(refused(address, status, &text))
+        }
+    }
+}
+
+/// The whole reply as JSON; newline-separated replies of a stream are not expected here.
+pub fn read(address: &str, mut response: Response<Body>) -> Result<Value, Failure> {
+    let text = response.body_mut().with_config().limit(REPLY_LIMIT).read_to_vec();
+    let text = text.map_err(|error| exchange_failed(address, &error))?;
+    match serde_json::from_slice(&text) {
+        Ok(reply @ Value::Object(_)) => Ok(reply),
+        Ok(_) => Err(Failure::Final(wrong(address, "no object"))),
+        Err(_) => Err(Failure::Final(wrong(address, "no JSON"))),
+    }
+}
+
+/// A reply that is not understood.
+pub fn wrong(address: &str, what: &str) -> Error {
+    Error::Invalid(format!("the answer of {address} is not understood: {what}"))
+}
+
+/// The failure of a request that may have been sent.
+pub fn exchange_failed(address: &str, error: &HttpError) -> Failure {
+    if let Some(error) = not_connected(address, error) {
+        return Failure::NotSent(error);
+    }
+    // A handshake of TLS 1.3 ends on our side before the server has looked at our certificate; what it
+    // has not looked at it has executed nothing for.
+    if let Some(tls) = tls_error(error).filter(|tls| is_certificate_error(tls)) {
+        return Failure::NotSent(tls_failed(address, tls, true));
+    }
+    Failure::Final(match error {
+        HttpError::Timeout(Timeout::PerRead) => Error::Unknown(format!("{address} has fallen silent")),
+        HttpError::Timeout(_) => Error::Unknown(format!("{address} did not answer in time")),
+        HttpError::Io(error) => {
+            Error::Unknown(format!("the connection to {address} was lost: {}", text_of(error)))
+        }
+        HttpError::BodyExceedsLimit(_) | HttpError::LargeResponseHeader(..) => {
+            wrong(address, "it is too long")
+        }
+        HttpError::Protocol(error) => wrong(address, &error.to_string()),
+        error => Error::Unknown(format!("{address}: {error}")),
+    })
+}
+
+/// What a status other than 200 means.
+fn refused(address: &str, status: u16, text: &[u8]) -> Failure {
+    let answer = serde_json::from_slice::<Value>(text).ok().filter(Value::is_object);
+    let code = answer.as_ref().and_then(|answer| answer.get("code")?.as_i64());
+    let message = answer.as_ref().map(message_of).unwrap_or_default();
+    match (status, code) {
+        (500.., _) => {
+            let text = if message.is_empty() { format!("status {status}") } else { message };
+            Failure::Final(Error::Unknown(format!("{address} failed: {text}")))
+        }
+        (401, _) => Failure::Login(format!("{address} refuses access: {message}")),
+        (403, None) => Failure::Final(Error::Refused(format!("{address} refuses access"))),
+        (400.., Some(code)) => by_code(address, code, &message),
+        (300..400, _) => Failure::Final(wrong(address, "it is a redirect")),
+        (404, None) => {
+            Failure::Final(wrong(address, "it has no such path; is its JSON gateway switched off?"))
+        }
+        _ => Failure::Final(wrong(address, &format!("status {status}"))),
+    }
+}
+
+fn message_of(answer: &Value) -> String {
+    let text = |name| answer.get(name).and_then(Value::as_str);
+    // From outside: not more than a line of a log takes.
+    text("message").or(text("error")).unwrap_or_default().chars().take(300).collect()
+}
+
+/// What a gRPC code below the level of failures means. Only codes that etcd gives before it executes
+/// anything count as refused: "no space" (8), for one, is also said of a change that was made.
+fn by_code(address: &str, code: i64, message: &str) -> Failure {
+    let text = format!("{address} refuses the request: {message}");
+    match code {
+        16 => Failure::Login(text),
+        3 if message.contains("revision of auth store is old") => Failure::Login(text),
+        5 if message.contains("lease not found") => Failure::Final(Error::LeaseGone),
+        11 if message.contains("compacted") => Failure::Final(Error::Compacted { oldest: 0 }),
+        3 | 5 | 6 | 7 | 9 | 11 => Failure::Final(Error::Refused(text)),
+        12 => Failure::Final(wrong(address, message)),
+        _ => Failure::Final(Error::Unknown(format!("{address} failed: {message}"))),
+    }
+}
+
+/// One message of a stream: `{"result": ...}` or `{"error": ...}`.
+pub fn stream_message<'a>(address: &str, reply: &'a Value) -> Result<&'a Value, Failure> {
+    if let Some(error) = reply.get("error") {
+        let number = |name| error.get(name).and_then(Value::as_i64);
+        let message = message_of(error);
+        return Err(match (number("http_code"), number("grpc_code").or(number("code"))) {
+            (Some(500..), _) | (_, None) => {
+                Failure::Final(Error::Unknown(format!("{address} failed: {message}")))
+            }
+            (_, Some(code)) => by_code(address, code, &message),
+        });
+    }
+    json::required(reply, "result").map_err(|reason| Failure::Final(wrong(address, &reason)))
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Logins, and TLS with certificates of both sides.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use braid_etcd::{Client, Error, Options};
+use braid_tests::Etcd;
+use braid_tests::certificates::certificates;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore};
+
+use crate::{client, options};
+
+fn as_user(etcd: &Etcd, user: &str, password: &str) -> Client {
+    let options = Options { user: user.into(), password: password.into(), ..options(&[etcd.endpoint()]) };
+    Client::new(&options).unwrap()
+}
+
+fn is_refused<T: std::fmt::Debug>(result: Result<T, Error>, with: &str) {
+    let error = result.unwrap_err();
+    assert!(matches!(&error, Error::Refused(text) if text.contains(with)), "{error:?}");
+    assert!(!error.may_have_been_executed());
+}
+
+#[test]
+fn logins_are_checked_and_renewed() {
+    let Some(mut etcd) = Etcd::start() else { return };
+    is_refused(as_user(&etcd, "bob", "pw").get(b"/b/k"), "authentication is not enabled");
+    etcd.enable_auth("bob", "pw", "/b/", "/b0");
+    is_refused(as_user(&etcd, "bob", "wrong").get(b"/b/k"), "invalid user ID or password");
+    is_refused(as_user(&etcd, "nobody", "pw").get(b"/b/k"), "invalid user ID or password");
+    is_refused(client(&etcd).get(b"/b/k"), "user name is empty");
+    let bob = as_user(&etcd, "bob", "pw");
+    bob.put(b"/b/k", b"1", None).unwrap();
+    is_refused(bob.put(b"/c", b"1", None), "permission denied");
+    is_refused(bob.watch_prefix(b"/c", 0, Duration::from_secs(2)).map(drop), "permission denied");
+    // A restarted etcd knows none of its tokens any more.
+    etcd.stop();
+    etcd.restart();
+    let _ = bob.get(b"/b/k");
+    bob.put(b"/b/k", b"2", None).unwrap();
+    etcd.stop();
+    etcd.restart();
+    let _ = bob.status();
+    let mut watch = bob.watch_prefix(b"/b/", 0, Duration::from_secs(2)).unwrap();
+    let lease = bob.grant(30).unwrap();
+    assert_eq!(bob.keep_alive(lease).unwrap(), Some(30));
+    bob.put(b"/b/k", b"3", Some(lease)).unwrap();
+    assert_eq!(watch.wait().unwrap().unwrap().events.len(), 1);
+}
+
+fn tls(folder: &Path, authority: &Path, shows_certificate: bool) -> Arc<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(authority.join("ca.pem")).unwrap()).unwrap();
+    let builder = ClientConfig::builder().with_root_certificates(roots);
+    Arc::new(if shows_certificate {
+        let chain = vec![CertificateDer::from_pem_file(folder.join("client.pem")).unwrap()];
+        let key = PrivateKeyDer::from_pem_file(folder.join("client.key")).unwrap();
+        builder.with_client_auth_cert(chain, key).unwrap()
+    } else {
+        builder.with_no_client_auth()
+    })
+}
+
+#[test]
+fn certificates_of_both_sides_are_checked() {
+    let (folder, other) = (certificates(), certificates());
+    let (right, wrong) = (folder.path(), other.path());
+    let Some(etcd) = Etcd::start_tls(right, true) else { return };
+    let with = |config| Client::new(&Options { tls: Some(config), ..options(&[etcd.endpoint()]) }).unwrap();
+    let client = with(tls(right, right, true));
+    client.put(b"k", b"v", None).unwrap();
+    let mut watch = client.watch_prefix(b"k", 0, Duration::from_secs(2)).unwrap();
+    // Longer than a record.
+    client.put(b"k", &vec![b'x'; 100_000], None).unwrap();
+    assert_eq!(watch.wait().unwrap().unwrap().events.len(), 1);
+    assert_eq!(watch.wait().unwrap(), None, "a pause does not break the stream");
+    assert_eq!(client.get(b"k").unwrap().unwrap().value.len(), 100_000);
+    client.delete(b"k").unwrap();
+    assert_eq!(watch.wait().unwrap().unwrap().events.len(), 1);
+
+    is_refused(with(tls(right, wrong, true)).get(b"k"), "certificate");
+    for stranger in [tls(right, right, false), tls(wrong, right, true)] {
+        let error = with(stranger).get(b"k").unwrap_err();
+        let is_told =
+            matches!(&error, Error::Refused(text) | Error::Unreachable(text) if text.contains("certificate"));
+        assert!(is_told, "{error:?}");
+    }
+    // Without TLS.
+    let address = format!("http://127.0.0.1:{}", etcd.port());
+    let error = Client::new(&options(&[&address])).unwrap().put(b"k", b"v", None).unwrap_err();
+    assert!(matches!(error, Error::Invalid(_) | Error::Unreachable(_)), "{error:?}");
+}
+
+#[test]
+fn an_etcd_without_tls_is_told() {
+    let folder = certificates();
+    let Some(etcd) = Etcd::start() else { return };
+    let address = format!("https://127.0.0.1:{}", etcd.port());
+    let options = Options { tls: Some(tls(folder.path(), folder.path(), false)), ..options(&[&address]) };
+    let error = Client::new(&options).unwrap().put(b"k", b"v", None).unwrap_err();
+    assert!(matches!(error, Error::Unreachable(_)), "{error:?}");
+}

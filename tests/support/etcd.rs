@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! etcd servers of a test: on free ports, with their data in a folder of their own.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use crate::server::free_port;
+use crate::wait::{wait_for, wait_for_within};
+
+/// The program: `etcd` of `BRAID_PEERS_DIR`, or else the one on PATH. Without one the reason why a test
+/// is skipped is printed.
+pub fn program() -> Option<PathBuf> {
+    let peers = std::env::var_os("BRAID_PEERS_DIR").map(PathBuf::from);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = peers.into_iter().chain(std::env::split_paths(&path)).map(|folder| folder.join("etcd"));
+    let found = found.into_iter().find(|program| program.is_file());
+    if found.is_none() {
+        println!("skipped: no etcd in BRAID_PEERS_DIR or on PATH");
+    }
+    found
+}
+
+/// One etcd server. Dropping it kills it and deletes its data.
+pub struct Etcd {
+    program: PathBuf,
+    arguments: Vec<String>,
+    endpoint: String,
+    port: u16,
+    folder: TempDir,
+    child: Option<Child>,
+    starts: usize,
+}
+
+impl Etcd {
+    /// A cluster of one. None if there is no etcd: the test is skipped.
+    pub fn start() -> Option<Etcd> {
+        let mut etcd = Etcd::prepare(&program()?, "one", None, &[]);
+        etcd.cluster_of(&[]);
+        etcd.restart();
+        Some(etcd)
+    }
+
+    /// One that speaks TLS alone, with `server.pem`, `server.key` and `ca.pem` of the folder (see
+    /// [`crate::certificates`]). Clients need a certificate if `asks_clients`.
+    pub fn start_tls(certificates: &Path, asks_clients: bool) -> Option<Etcd> {
+        let file = |name: &str| certificates.join(name).to_str().expect("a path of ASCII").to_owned();
+        let mut more =
+            vec!["--cert-file".to_owned(), file("server.pem"), "--key-file".into(), file("server.key")];
+        if asks_clients {
+            more.extend(["--client-cert-auth".into(), "--trusted-ca-file".into(), file("ca.pem")]);
+        }
+        let mut etcd = Etcd::prepare(&program()?, "one", Some("https"), &more);
+        etcd.cluster_of(&[]);
+        etcd.restart();
+        Some(etcd)
+    }
+
+    /// A cluster of `count` members, all of which serve.
+    pub fn start_cluster(count: usize) -> Option<Vec<Etcd>> {
+        let program = program()?;
+        let mut members: Vec<Etcd> =
+            (0..count).map(|index| Etcd::prepare(&program, &format!("m{index}"), None, &[])).collect();
+        let peers: Vec<String> = members.iter().map(Etcd::peer).collect();
+        for (index, member) in members.iter_mut().enumerate() {
+            let others: Vec<_> = peers.iter().enumerate().filter(|(other, _)| *other != index).collect();
+            member.cluster_of(&others.into_iter().map(|(_, peer)| peer.clone()).collect::<Vec<_>>());
+        }
+        // None serves before most of them are there.
+        members.iter_mut().for_each(Etcd::launch);
+        members.iter().for_each(Etcd::wait_until_ready);
+        Some(members)
+    }
+
+    fn prepare(program: &Path, name: &str, scheme: Option<&str>, more: &[String]) -> Etcd {
+        let folder = tempfile::tempdir().expect("a folder for etcd");
+        let (port, peer_port) = (free_port(), free_port());
+        let scheme = scheme.unwrap_or("http");
+        let client = format!("{scheme}://127.0.0.1:{port}");
+        let peer = format!("http://127.0.0.1:{peer_port}");
+        let data = folder.path().join("data").to_str().expect("a path of ASCII").to_owned();
+        let mut arguments: Vec<String> =
+            ["--name", name, "--data-dir", &data, "--logger", "zap"].map(Into::into).into();
+        arguments
+            .extend(["--listen-client-urls", &client, "--advertise-client-urls", &client].map(Into::into));
+        arguments
+            .extend(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer].map(Into::into));
+        arguments.extend_from_slice(more);
+        // Certificates are made for this name.
+        let endpoint = if scheme == "https" { format!("https://localhost:{port}") } else { client };
+        Etcd { program: program.into(), arguments, endpoint, port, folder, child: None, starts: 0 }
+    }
+
+    /// `name=address` for the list of a cluster's members.
+    fn peer(&self) -> String {
+        let after = |flag| {
+            let at = self.arguments.iter().position(|argument| argument == flag).expect("a known flag");
+            &self.arguments[at + 1]
+        };
+        format!("{}={}", after("--name"), after("--listen-peer-urls"))
+    }
+
+    fn cluster_of(&mut self, others: &[String]) {
+        let mut all = vec![self.peer()];
+        all.extend_from_slice(others);
+        self.arguments.extend(["--initial-cluster".into(), all.join(",")]);
+    }
+
+    fn launch(&mut self) {
+        assert!(self.child.is_none(), "etcd runs already");
+        let log: File =
+            OpenOptions::new().create(true).append(true).open(self.log_file()).expect("a log for etcd");
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        // Settings of the machine's own etcd are not meant.
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("ETCD_")) {
+            command.env_remove(name);
+        }
+        self.child = Some(command.spawn().expect("etcd starts"));
+        self.starts += 1;
+    }
+
+    fn wait_until_ready(&self) {
+        // Before the cluster has agreed on its version, calls that are newer than the oldest are refused.
+        let is_ready = || {
+            let log = self.log();
+            log.matches("serving client traffic").count() >= self.starts
+                && log.contains("enabled capabilities for version")
+        };
+        assert!(wait_for_within(Duration::from_secs(60), is_ready), "etcd does not serve: {}", self.log());
+    }
+
+    /// Starts it again after [`stop`](Etcd::stop) or [`kill`](Etcd::kill), with the same data and ports.
+    pub fn restart(&mut self) {
+        self.launch();
+        self.wait_until_ready();
+    }
+
+    /// `http://127.0.0.1:port`, or `https://localhost:port`.
+    pub fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    fn log_file(&self) -> PathBuf {
+        self.folder.path().join("log")
+    }
+
+    /// What it has logged, over all its starts.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.log_file()).unwrap_or_default()
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(child) = &self.child {
+            let _ = kill_process(Pid::from_child(child), signal);
+        }
+    }
+
+    /// SIGTERM, and waits for its end.
+    pub fn stop(&mut self) {
+        self.resume();
+        self.signal(Signal::TERM);
+        if let Some(mut child) = self.child.take() {
+            wait_for("etcd to stop", || child.try_wait().expect("a child").is_some());
+        }
+    }
+
+    /// SIGKILL.
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// SIGSTOP.
+    pub fn pause(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// SIGCONT.
+    pub fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// One request to its JSON gateway, without TLS; the reply's body. For setting a test up.
+    pub fn post(&self, path: &str, body: &str) -> String {
+        let mut socket = TcpStream::connect(("127.0.0.1", self.port)).expect("etcd listens");
+        let length = body.len();
+        write!(socket, "POST {path} HTTP/1.0\r\nHost: etcd\r\nContent-Length: {length}\r\n\r\n{body}")
+            .expect("etcd reads");
+        let mut reply = String::new();
+        socket.read_to_string(&mut reply).expect("etcd replies");
+        assert!(reply.contains(" 200 OK"), "{path}: {reply}");
+        reply.split_once("\r\n\r\n").expect("a head and a body").1.to_owned()
+    }
+
+    /// Requires logins from now on: of `root`, who may do everything, and of `user`, who may read and
+    /// write the keys from `first` to before `end`. Both with the password.
+    pub fn enable_auth(&self, user: &str, password: &str, first: &str, end: &str) {
+        use base64::Engine;
+        let base64 = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
+        for name in ["root", user] {
+            self.post("/v3/auth/user/add", &format!(r#"{{"name":"{name}","password":"{password}"}}"#));
+            self.post("/v3/auth/role/add", &format!(r#"{{"name":"{name}"}}"#));
+            self.post("/v3/auth/user/grant", &format!(r#"{{"user":"{name}","role":"{name}"}}"#));
+        }
+        let (key, range_end) = (base64(first), base64(end));
+        let permission = format!(r#"{{"permType":"READWRITE","key":"{key}","range_end":"{range_end}"}}"#);
+        self.post("/v3/auth/role/grant", &format!(r#"{{"name":"{user}","perm":{permission}}}"#));
+        self.post("/v3/auth/enable", "{}");
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
