@@ -38,6 +38,27 @@ pub fn connect_options(config: &Config, is_tls: bool, timeout: Duration) -> Resu
     Ok(ConnectOptions { source: config.bind_source_addr().to_string(), tls, timeout })
 }
 
+/// Configuration of connections to etcd; `None` without its authorities' file.
+pub fn of_etcd(config: &Config) -> Result<Option<Arc<ClientConfig>>, String> {
+    let authorities = config.etcd_ca_cert_file();
+    if authorities.is_empty() {
+        let certificate = config.etcd_cert_file();
+        return match certificate.is_empty() {
+            true => Ok(None),
+            false => Err("etcd-cert-file needs etcd-ca-cert-file".into()),
+        };
+    }
+    let settings = TlsSettings {
+        certificate: PathBuf::from(&*config.etcd_cert_file()),
+        key: PathBuf::from(&*config.etcd_key_file()),
+        key_password: String::new(),
+        authorities_file: PathBuf::from(&*authorities),
+        authorities_folder: PathBuf::new(),
+        ..settings(config)
+    };
+    settings.client_config().map(Some).map_err(|error| format!("TLS with etcd: {error}"))
+}
+
 /// Configuration of outgoing connections. The client certificate is `tls-client-cert-file`, or else
 /// the server's own.
 fn client_config(config: &Config) -> Result<Arc<ClientConfig>, String> {

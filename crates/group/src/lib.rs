@@ -11,6 +11,8 @@
 //! Nothing here may act on an assumption about another server's clock beyond
 //! [`timing`]'s margin for drift.
 
+#![forbid(unsafe_code)]
+
 pub mod member;
 pub mod record;
 pub mod rules;

@@ -71,7 +71,7 @@ pub(super) fn is_held_back(asked: &Asked<'_>, attention: u64) -> bool {
                 command.spec.flags.any(Flags::WRITE | Flags::READONLY | Flags::MAY_REPLICATE)
             };
             if is_exec(command) {
-                let mut queued = queue.into_iter().flat_map(|queue| &queue.commands);
+                let mut queued = queue.iter().flat_map(|queue| &queue.commands);
                 queued.any(|queued| uses(engine.commands.get(queued.command)))
             } else {
                 queue.is_none() && uses(command)

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The settings of a group, checked.
 
-use std::io::Read;
-use std::path::Path;
 use std::time::Duration;
 
 use braid_config::Config;
 use braid_group::record::is_name;
-use braid_persistence::files;
 
 /// What the configuration says about the group.
 pub struct Settings {
@@ -20,6 +17,10 @@ pub struct Settings {
 }
 
 impl Settings {
+    pub(super) fn lease_seconds(&self) -> u32 {
+        u32::try_from(self.lease_ms.div_ceil(1000)).unwrap_or(u32::MAX)
+    }
+
     /// The settings; nothing without `group-name`. An error says what is wrong.
     pub(super) fn of_config(config: &Config) -> Result<Option<Settings>, String> {
         let name = config.group_name().to_string();
@@ -56,11 +57,10 @@ impl Settings {
             endpoints,
             user: config.etcd_user().to_string(),
             password: config.etcd_password().to_string(),
-            ca: file("etcd-ca-cert-file", &config.etcd_ca_cert_file())?,
-            certificates: file("etcd-cert-file", &config.etcd_cert_file())?,
-            key: file("etcd-key-file", &config.etcd_key_file())?,
+            tls: crate::tls::of_etcd(config)?,
+            connect_timeout: Duration::from_millis(lease_ms / 8),
             // What is not answered by then is asked again, well before the lease ends.
-            timeout: Duration::from_millis(lease_ms / 4),
+            request_timeout: Duration::from_millis(lease_ms / 4),
         };
         // Tells what is wrong with addresses and certificates.
         braid_etcd::Client::new(&etcd).map_err(|error| error.to_string())?;
@@ -72,14 +72,4 @@ impl Settings {
 fn default_node_name(port: u16) -> String {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     format!("{host}-{port}")
-}
-
-fn file(directive: &str, path: &str) -> Result<Vec<u8>, String> {
-    let mut bytes = Vec::new();
-    if !path.is_empty() {
-        files::open(Path::new(path))
-            .and_then(|mut file| file.read_to_end(&mut bytes))
-            .map_err(|error| format!("{directive} '{path}': {error}"))?;
-    }
-    Ok(bytes)
 }

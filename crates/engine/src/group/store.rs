@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use braid_base::clock::boot_nanos;
-use braid_etcd::{Client, Compare, Error, Operation};
+use braid_etcd::{Client, Compare, Error, LeaseId, Operation};
 use braid_group::member::Outcome;
 use braid_group::record::{Expected, HolderChange, Record};
 use braid_group::{Node, Offer, Snapshot, Transaction};
@@ -43,12 +43,15 @@ pub(super) struct Wishes {
     pub revokes: bool,
 }
 
+/// What a thread does until the server ends.
+type Run = fn(&Engine, &Group, &Client);
+
 impl Engine {
     /// Starts etcd's threads.
     pub(super) fn start_store(&self, group: &Arc<Group>) -> std::io::Result<()> {
         let client =
             Client::new(&group.settings.etcd).map_err(|error| std::io::Error::other(error.to_string()))?;
-        let runs: [(&str, fn(&Engine, &Group, &Client)); 3] =
+        let runs: [(&str, Run); 3] =
             [("etcd-lease", keep_lease), ("etcd-records", keep_records), ("etcd-watch", watch)];
         for (name, run) in runs {
             let (engine, group, client) = (self.this.clone(), Arc::clone(group), client.clone());
@@ -69,7 +72,7 @@ fn keep_lease(engine: &Engine, group: &Group, client: &Client) {
     while !engine.shutdown.load(Relaxed) {
         if group.wishes.lock().revokes {
             if let Some(id) = lease.take()
-                && let Err(error) = client.revoke(id)
+                && let Err(error) = client.revoke(LeaseId(id))
             {
                 log::warn!("The lease in etcd was not ended: {error}");
             }
@@ -77,8 +80,8 @@ fn keep_lease(engine: &Engine, group: &Group, client: &Client) {
         }
         let sent = boot_nanos();
         let outcome = match lease {
-            None => client.grant(lease_ms.div_ceil(1000)).map(Some),
-            Some(id) => client.keep_alive(id).map(|is_alive| is_alive.then_some(id)),
+            None => client.grant(group.settings.lease_seconds()).map(|LeaseId(id)| Some(id)),
+            Some(id) => client.keep_alive(LeaseId(id)).map(|left| left.map(|_| id)),
         };
         let received = boot_nanos();
         match outcome {
@@ -123,10 +126,11 @@ fn keep_records(engine: &Engine, group: &Group, client: &Client) {
             group.tell(News::Transacted(transaction, outcome));
         }
         let name = &group.id.node;
-        let node =
-            wishes.node.map(|(node, lease)| client.put(&group.keys.node(name), &node.to_json(), lease));
-        let offer =
-            wishes.offer.map(|(offer, lease)| client.put(&group.keys.offer(name), &offer.to_json(), lease));
+        let put = |key: String, value: String, lease| {
+            client.put(key.as_bytes(), value.as_bytes(), Some(LeaseId(lease)))
+        };
+        let node = wishes.node.map(|(node, lease)| put(group.keys.node(name), node.to_json(), lease));
+        let offer = wishes.offer.map(|(offer, lease)| put(group.keys.offer(name), offer.to_json(), lease));
         for error in [node, offer].into_iter().flatten().filter_map(Result::err) {
             log::warn!("This server could not say in etcd where it is: {error}");
         }
@@ -148,14 +152,16 @@ fn keep_records(engine: &Engine, group: &Group, client: &Client) {
 }
 
 fn read(group: &Group, client: &Client) -> Result<(Snapshot, String), String> {
-    let range = client.get_prefix(group.keys.prefix()).map_err(|error| error.to_string())?;
-    let records = range.keys.iter().map(|key| Record {
+    let (keys, revision) =
+        client.get_prefix(group.keys.prefix().as_bytes()).map_err(|error| error.to_string())?;
+    let records = keys.iter().map(|key| Record {
         key: &key.key,
         value: &key.value,
-        revision: key.mod_revision,
-        lease: key.lease,
+        revision: key.mod_revision.unsigned_abs(),
+        lease: key.lease.map_or(0, |LeaseId(id)| id),
     });
-    let (snapshot, strange) = group.keys.read(records, range.revision).map_err(|error| error.to_string())?;
+    let (snapshot, strange) =
+        group.keys.read(records, revision.unsigned_abs()).map_err(|error| error.to_string())?;
     let strange = strange.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     Ok((snapshot, strange))
 }
@@ -163,37 +169,46 @@ fn read(group: &Group, client: &Client) -> Result<(Snapshot, String), String> {
 /// Sends a transaction.
 fn transact(group: &Group, client: &Client, transaction: &Transaction) -> Outcome {
     let keys = &group.keys;
+    let absent = |key: String| Compare::Version { key: key.into(), equals: 0 };
     let mut compares = Vec::new();
     match transaction.expected {
-        Expected::Absent => compares.push(Compare::Absent(keys.shard())),
-        Expected::Revision(revision) => compares.push(Compare::ModRevision(keys.shard(), revision)),
+        Expected::Absent => compares.push(absent(keys.shard())),
+        Expected::Revision(revision) => compares.push(Compare::ModRevision {
+            key: keys.shard().into(),
+            equals: i64::try_from(revision).unwrap_or(i64::MAX),
+        }),
         Expected::Anything => {}
     }
     if transaction.needs_no_holder {
-        compares.push(Compare::Absent(keys.holder()));
+        compares.push(absent(keys.holder()));
     }
     let mut operations = Vec::new();
     if let Some(shard) = &transaction.shard {
-        operations.push(Operation::Put { key: keys.shard(), value: shard.to_json(), lease: 0 });
+        operations.push(Operation::Put {
+            key: keys.shard().into(),
+            value: shard.to_json().into(),
+            lease: None,
+        });
     }
     match &transaction.holder {
         HolderChange::Keep => {}
         HolderChange::Take(holder) => operations.push(Operation::Put {
-            key: keys.holder(),
-            value: holder.to_json(),
-            lease: holder.lease,
+            key: keys.holder().into(),
+            value: holder.to_json().into(),
+            lease: Some(LeaseId(holder.lease)),
         }),
-        HolderChange::Release => operations.push(Operation::Delete { key: keys.holder() }),
+        HolderChange::Release => operations.push(Operation::Delete { key: keys.holder().into() }),
     }
-    match client.transaction(&compares, &operations) {
-        Ok(outcome) if outcome.succeeded => Outcome::Committed(outcome.revision),
+    let sent = braid_etcd::Transaction { compares, then: operations, otherwise: Vec::new() };
+    match client.transaction(&sent) {
+        Ok(outcome) if outcome.succeeded => Outcome::Committed(outcome.revision.unsigned_abs()),
         Ok(_) => Outcome::Refused,
         Err(error) => {
             log::warn!("Transaction {}: {error}", super::describe(transaction));
             match error {
-                Error::Unreachable(_) | Error::Settings(_) => Outcome::NotSent,
+                Error::Unreachable(_) => Outcome::NotSent,
                 // The lease has ended meanwhile, for example.
-                Error::Refused(_) => Outcome::Refused,
+                Error::Refused(_) | Error::LeaseGone | Error::Compacted { .. } => Outcome::Refused,
                 Error::Unknown(_) | Error::Invalid(_) => Outcome::Unknown,
             }
         }
@@ -202,26 +217,24 @@ fn transact(group: &Group, client: &Client, transaction: &Transaction) -> Outcom
 
 /// Has the records read when they change.
 fn watch(engine: &Engine, group: &Group, client: &Client) {
-    let silence = Duration::from_millis(group.settings.lease_ms).max(Duration::from_secs(2));
-    while !engine.shutdown.load(Relaxed) {
-        let ended = client.watch_prefix(group.keys.prefix(), 0, silence).and_then(|mut watch| {
-            loop {
-                let (_, has_changed) = watch.wait()?;
-                if engine.shutdown.load(Relaxed) {
-                    return Ok(());
-                }
-                if has_changed {
-                    group.wishes.lock().reads = true;
-                    group.has_wishes.notify_one();
-                }
-            }
-        });
-        match ended {
-            // Silence is usual: it is begun anew, and what has changed in between is read.
-            Ok(()) | Err(Error::Unknown(_)) => {}
-            Err(_) => std::thread::sleep(silence / 4),
-        }
+    let pause = Duration::from_secs(1);
+    let read = || {
         group.wishes.lock().reads = true;
         group.has_wishes.notify_one();
+    };
+    while !engine.shutdown.load(Relaxed) {
+        let ended = client.watch_prefix(group.keys.prefix().as_bytes(), 0, pause).and_then(|mut watch| {
+            // What has changed before it began.
+            read();
+            while !engine.shutdown.load(Relaxed) {
+                if watch.wait()?.is_some_and(|batch| !batch.events.is_empty()) {
+                    read();
+                }
+            }
+            Ok(())
+        });
+        if ended.is_err() {
+            std::thread::sleep(pause / 4);
+        }
     }
 }
