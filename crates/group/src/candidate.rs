@@ -78,7 +78,10 @@ impl Member {
             following.refuses &= !is_settled;
             return None;
         }
-        following.refuses = true;
+        if !following.refuses {
+            (following.refuses, following.refuses_since) = (true, now);
+        }
+        let since = following.refuses_since;
         orders.offer = Some(Offer {
             run: self.id.run.clone(),
             epoch: self.epoch,
@@ -86,14 +89,14 @@ impl Member {
             priority: local.priority,
         });
         let due = self.timing.waited_out(local.acknowledged);
-        let turn = due + self.turn(now, due, local, &snapshot, shard);
+        let turn = due.max(since) + self.turn(now, since, local, &snapshot, shard);
         let has_waited = local.refuses && now >= turn || !self.rules.waits_for_grace;
         let revision = seen?.revision;
         has_waited.then(|| self.promotion(revision, local, shard))
     }
 
     /// How long after the first this server may take over: better candidates come first.
-    fn turn(&self, now: u64, due: u64, local: &Local, snapshot: &Snapshot, shard: &Shard) -> u64 {
+    fn turn(&self, now: u64, since: u64, local: &Local, snapshot: &Snapshot, shard: &Shard) -> u64 {
         let rank = |offer: &Offer| (offer.priority, Reverse(offer.offset), offer.run.clone());
         let own = (local.priority, Reverse(local.offset), self.id.run.clone());
         let comes_first = |id: &&MemberId| {
@@ -103,7 +106,7 @@ impl Member {
             match offer.filter(|offer| offer.run == id.run && offer.epoch == self.epoch) {
                 Some(offer) => is_alive && rank(offer) < own,
                 // It may not have seen yet that the primary is gone.
-                None => is_alive && now < due + self.timing.lease / 8,
+                None => is_alive && now < since + self.timing.lease / 16,
             }
         };
         let others = shard.in_sync.iter().filter(|id| **id != self.id && **id != shard.primary);

@@ -115,6 +115,8 @@ pub(crate) enum Role {
 pub(crate) struct Following {
     /// It refuses the primary of its epoch, and wants to take its place.
     pub refuses: bool,
+    /// Since when it does.
+    pub refuses_since: u64,
     /// Since when nobody holds the primary's lease.
     pub free_since: Option<u64>,
 }
@@ -275,7 +277,7 @@ impl Member {
                 Role::Primary(Leading { since: now, joining: None, successor: None })
             } else {
                 let refuses = self.refuses() && self.pending.is_some();
-                Role::Replica(Following { refuses, free_since: None })
+                Role::Replica(Following { refuses, ..Following::default() })
             };
         }
         self.known = Some(shard.clone());

@@ -45,6 +45,8 @@ pub struct Group {
     has_wishes: Condvar,
     /// Acknowledging and the order to stop it exclude each other.
     acknowledging: Mutex<Acknowledging>,
+    /// When bytes of the stream last came, nanoseconds of CLOCK_BOOTTIME.
+    received: AtomicU64,
     /// The dataset is complete: no full sync has begun that has not ended well.
     is_whole: AtomicBool,
     /// The epoch that the link's connection is under.
@@ -56,11 +58,9 @@ pub struct Group {
 /// Whether this server acknowledges what a primary sends.
 struct Acknowledging {
     is_refused: bool,
-    /// When it last acknowledged something new, nanoseconds of CLOCK_BOOTTIME; when it started, if
-    /// never. What is acknowledged again answers no newer probe.
+    /// When the newest bytes came that it has acknowledged, nanoseconds of CLOCK_BOOTTIME; when it
+    /// started, if none. A probe that it has answered was sent before.
     last: u64,
-    /// Where that ended in the journal.
-    offset: u64,
 }
 
 /// A planned change of the primary.
@@ -76,25 +76,20 @@ impl Group {
         self.has_news.notify_one();
     }
 
-    /// Acknowledges the journal up to an offset, unless that is refused. An order to refuse waits
-    /// meanwhile.
-    pub(crate) fn acknowledge<E>(
-        &self,
-        offset: u64,
-        send: impl FnOnce() -> Result<(), E>,
-        refused: E,
-    ) -> Result<(), E> {
+    /// Notes that bytes of the stream have come.
+    pub(crate) fn note_received(&self) {
+        self.received.store(braid_base::clock::boot_nanos(), Relaxed);
+    }
+
+    /// Acknowledges what has come, unless that is refused. An order to refuse waits meanwhile.
+    pub(crate) fn acknowledge<E>(&self, send: impl FnOnce() -> Result<(), E>, refused: E) -> Result<(), E> {
         let mut acknowledging = self.acknowledging.lock();
         if acknowledging.is_refused {
             return Err(refused);
         }
-        let outcome = send();
-        if offset != acknowledging.offset {
-            // If it failed it may have arrived nevertheless.
-            acknowledging.last = braid_base::clock::boot_nanos();
-            acknowledging.offset = offset;
-        }
-        outcome
+        acknowledging.last = acknowledging.last.max(self.received.load(Relaxed));
+        // If it fails it may arrive nevertheless.
+        send()
     }
 
     fn set_refused(&self, refused: bool) {
@@ -156,7 +151,8 @@ pub(crate) fn of_config(config: &braid_config::Config, run: &str) -> Result<Opti
         has_news: Condvar::new(),
         wishes: Mutex::default(),
         has_wishes: Condvar::new(),
-        acknowledging: Mutex::new(Acknowledging { is_refused: false, last: now, offset: 0 }),
+        acknowledging: Mutex::new(Acknowledging { is_refused: false, last: now }),
+        received: AtomicU64::new(0),
         is_whole: AtomicBool::new(true),
         link_epoch: AtomicU64::new(0),
         handover: Mutex::new(None),

@@ -304,6 +304,13 @@ impl Attempt<'_> {
         Ok(())
     }
 
+    /// Notes for the group that bytes of the stream have come.
+    fn note_received(&self) {
+        if let Some(group) = &self.engine.group {
+            group.note_received();
+        }
+    }
+
     /// Notes for the group whether this server has the whole dataset.
     fn set_whole(&self, is_whole: bool) {
         if let Some(group) = &self.engine.group {
@@ -425,6 +432,7 @@ impl Attempt<'_> {
         let mut units = Units::default();
         let mut acknowledged = Instant::now();
         let mut heard = Instant::now();
+        self.note_received();
         self.acknowledge(peer)?;
         loop {
             if self.is_called_off() {
@@ -460,6 +468,7 @@ impl Attempt<'_> {
                 if received > 0 {
                     heard = Instant::now();
                     self.note_io(received);
+                    self.note_received();
                 } else if heard.elapsed() > self.timeout() {
                     return Err(LinkError::Refused("MASTER timeout: no data nor PING received...".into()));
                 }
@@ -472,8 +481,7 @@ impl Attempt<'_> {
     fn acknowledge(&self, peer: &mut Peer<Outgoing>) -> Result<(), LinkError> {
         let engine = self.engine;
         let history = engine.replication.history();
-        let end = engine.keyspace.journal.end();
-        let offset = history.offset(end).to_string();
+        let offset = history.offset(engine.keyspace.journal.end()).to_string();
         let mut request: Vec<&[u8]> = vec![b"REPLCONF", b"ACK", offset.as_bytes()];
         let on_disk;
         if engine.append_only.on.load(Relaxed) && !engine.append_only.awaits_base() {
@@ -482,7 +490,7 @@ impl Attempt<'_> {
         }
         match &engine.group {
             None => peer.send(&request),
-            Some(group) => group.acknowledge(end, || peer.send(&request), LinkError::CalledOff),
+            Some(group) => group.acknowledge(|| peer.send(&request), LinkError::CalledOff),
         }
     }
 }
