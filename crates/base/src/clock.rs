@@ -18,6 +18,14 @@ pub fn unix_us() -> i64 {
     since_epoch().as_micros() as i64
 }
 
+/// Nanoseconds of CLOCK_BOOTTIME: it never steps, and goes on while the machine is suspended. For
+/// rights that end at a time.
+#[inline]
+pub fn boot_nanos() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
+}
+
 fn since_epoch() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }

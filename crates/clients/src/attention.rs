@@ -43,6 +43,13 @@ pub const FEW_REPLICAS: u64 = 1 << 13;
 /// Clients are in MONITOR mode.
 pub const MONITORS: u64 = 1 << 10;
 
+/// The in-sync set is smaller than `min-sync-replicas` asks for.
+pub const FEW_IN_SYNC: u64 = 1 << 16;
+
+/// This server may not serve at present. Never set in the shared word: each thread finds it out for
+/// each batch.
+pub const FENCED: u64 = 1 << 7;
+
 /// Read-only replica.
 pub const READ_ONLY: u64 = 1 << 14;
 
@@ -53,7 +60,7 @@ pub const STALE: u64 = 1 << 15;
 /// that no state is set and its user is unchanged.
 const STATES: u64 = GENERATION - 1;
 /// Increment of the users' generation.
-const GENERATION: u64 = 1 << 16;
+const GENERATION: u64 = 1 << 20;
 
 /// The word.
 #[derive(Default)]

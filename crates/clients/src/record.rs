@@ -29,6 +29,8 @@ pub enum Message {
     Resume,
     /// A new connection for this loop.
     Accepted(Accepted),
+    /// Ask the replicas how far they have got.
+    AskReplicas,
     /// Settings that loops cache have changed.
     Reconfigure,
     /// Stop serving and end the thread.
@@ -44,7 +46,11 @@ impl Message {
             | Message::Unblock { id, .. }
             | Message::RunAgain(id)
             | Message::Served { id, .. } => Some(*id),
-            Message::Resume | Message::Accepted(_) | Message::Reconfigure | Message::Stop => None,
+            Message::Resume
+            | Message::Accepted(_)
+            | Message::AskReplicas
+            | Message::Reconfigure
+            | Message::Stop => None,
         }
     }
 }

@@ -12,7 +12,7 @@ use braid_engine::{Call, Row};
 use braid_replication::failover::{FailoverPhase, FailoverRequest};
 use braid_replication::link::Primary;
 use braid_replication::replicas::options::{SIBLING, SIBLING_SYNC};
-use braid_replication::{Filter, ReplicaOptions, Stage, blocks};
+use braid_replication::{Filter, MemberId, ReplicaOptions, Stage, blocks};
 use braid_spec::{Behavior, Category, CommandError, CommandResult, Flags, Group, Scope};
 
 /// The longest address that a replica may say it has.
@@ -136,7 +136,8 @@ fn replconf(call: &mut Call) -> CommandResult {
     if call.args.len().is_multiple_of(2) {
         return Err(CommandError::Syntax);
     }
-    for at in (1..call.args.len()).step_by(2) {
+    let mut at = 1;
+    while at + 1 < call.args.len() {
         let value = call.args[at + 1];
         let name = call.args[at].to_ascii_lowercase();
         match name.as_slice() {
@@ -173,11 +174,17 @@ fn replconf(call: &mut Call) -> CommandResult {
                 wish(call).rdb_client = Some(client.ok_or_else(unknown)?);
             }
             b"rdb-filter-only" => wish(call).filter = filter(value)?,
+            b"group-member" => {
+                wish(call).member = Some(group_member(&call.args[at + 1..])?);
+                // It has two values more than the others.
+                at += 2;
+            }
             _ => {
                 let text = String::from_utf8_lossy(call.args[at]).into_owned();
                 return Err(CommandError::text(format!("ERR Unrecognized REPLCONF option: {text}")));
             }
         }
+        at += 2;
     }
     call.reply.ok();
     Ok(())
@@ -209,6 +216,21 @@ fn flag(value: &[u8]) -> Result<bool, CommandError> {
         .ok_or(CommandError::text("ERR value is out of range, must be between 0 and 1"))
 }
 
+/// REPLCONF group-member node run epoch: who a replica of a group is.
+fn group_member(values: &[&[u8]]) -> Result<(MemberId, u64), CommandError> {
+    let [node, run, epoch, ..] = values else {
+        return Err(CommandError::text("ERR REPLCONF group-member needs a node, a run and an epoch"));
+    };
+    let (node, run) = (String::from_utf8_lossy(node), String::from_utf8_lossy(run));
+    let member = MemberId::new(&node, &run)
+        .map_err(|error| CommandError::text(format!("ERR REPLCONF group-member: {error}")))?;
+    let epoch =
+        number::parse_i64(epoch).and_then(|epoch| u64::try_from(epoch).ok()).filter(|&epoch| epoch > 0);
+    let epoch =
+        epoch.ok_or(CommandError::text("ERR REPLCONF group-member: the epoch is a number from 1 on"))?;
+    Ok((member, epoch))
+}
+
 /// Names of the parts that a full sync includes, separated by blanks.
 fn filter(text: &[u8]) -> Result<Filter, CommandError> {
     let mut filter = Filter { keys: false, functions: false };
@@ -232,7 +254,8 @@ fn acknowledge(call: &mut Call, at: usize) -> CommandResult {
     };
     let on_disk = if call.args.len() > at + 3 && call.arg_is(at + 2, "fack") { offset(at + 3) } else { None };
     if let Some(acknowledged) = offset(at + 1) {
-        call.engine.acknowledge(&replica, acknowledged, on_disk, call.clock_ms());
+        let now = call.clock_ms();
+        call.engine.acknowledge(&replica, acknowledged, on_disk, now, call.keyspace.context);
     }
     Ok(())
 }

@@ -77,6 +77,8 @@ config_enums! {
     AppendFsync { Everysec = "everysec", Always = "always", No = "no" }
     /// Compression that a replica asks its primary for.
     ReplCompression { No = "no", Lz4 = "lz4" }
+    /// What an acknowledgement of an in-sync replica says: it has it in memory, or on disk.
+    SyncLevel { Memory = "memory", Disk = "disk" }
     /// How a replica takes a full sync that comes over the socket.
     ReplDisklessLoad { Disabled = "disabled", OnEmptyDb = "on-empty-db", Swapdb = "swapdb",
         FlushBeforeLoad = "flush-before-load" }

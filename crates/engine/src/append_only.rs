@@ -28,6 +28,7 @@ use crate::background_save::old_forms_limit;
 use crate::engine::Engine;
 use crate::replication::FOR_FILE;
 use crate::saving::Settings;
+use crate::sync_writes::state::WAITS_FOR_DISK;
 use braid_clients::attention::{APPEND_ONLY_FAILED, JOURNAL_FULL};
 pub use state::AppendOnly;
 
@@ -147,7 +148,9 @@ impl Engine {
         state.appender.set_policy(&self.keyspace.journal, policy);
         state.appender.set_timestamps(config.aof_timestamp_enabled());
         let is_written = self.replication.journal_uses.load(Relaxed) & FOR_FILE != 0;
-        state.waits.store(is_written && policy == Policy::Always, Relaxed);
+        let waits = is_written && policy == Policy::Always;
+        state.waits.store(waits, Relaxed);
+        self.sync_writes.set_reason(WAITS_FOR_DISK, waits);
         self.ring_for_disk();
     }
 
@@ -185,6 +188,7 @@ impl Engine {
         if state.on.swap(false, Relaxed) {
             log::info!("The append-only file is switched off");
             state.waits.store(false, Relaxed);
+            self.sync_writes.set_reason(WAITS_FOR_DISK, false);
             self.set_journal_use(FOR_FILE, false);
             if state.rewriting.load(Relaxed) {
                 // Tools look for these words.

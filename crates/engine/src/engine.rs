@@ -117,6 +117,8 @@ pub struct Engine {
     pub durability: crate::durability::state::Durability,
     /// Replicas, and the link to a primary.
     pub replication: braid_replication::Replication,
+    /// Replies that wait for the members of a group.
+    pub sync_writes: crate::sync_writes::state::SyncWrites,
     /// Self reference for threads that the engine starts.
     pub(crate) this: Weak<Engine>,
     /// Threads beyond the first have work; false only in models that let them sleep.
@@ -212,6 +214,7 @@ impl Engine {
             ),
             durability: crate::durability::state::Durability::default(),
             replication: braid_replication::Replication::default(),
+            sync_writes: crate::sync_writes::state::SyncWrites::default(),
             this: this.clone(),
             io_threads_active: AtomicBool::new(true),
             scripts_run_beside: AtomicBool::new(true),
@@ -465,6 +468,7 @@ fn follow_settings(engine: &Arc<Engine>) {
         }
     });
     engine.count_good_replicas(braid_base::clock::unix_ms());
+    follow_sync_settings(engine);
     let weak = Arc::downgrade(engine);
     engine.config.on_change(&["tracking-table-max-keys"], move |config| {
         if let Some(engine) = weak.upgrade() {
@@ -473,5 +477,23 @@ fn follow_settings(engine: &Arc<Engine>) {
             engine.trackers.enforce_limit(&engine.keyspace, most, usize::MAX);
         }
         Ok(())
+    });
+}
+
+/// Subscribes the engine to what concerns synchronous writes.
+fn follow_sync_settings(engine: &Arc<Engine>) {
+    let weak = Arc::downgrade(engine);
+    let names = ["sync-writes", "min-sync-replicas", "sync-level", "sync-timeout", "appendonly"];
+    engine.config.on_change(&names, move |config| {
+        let Some(engine) = weak.upgrade() else { return Ok(()) };
+        engine.check_sync_writes(config)?;
+        engine.apply_sync_writes();
+        Ok(())
+    });
+    let weak = Arc::downgrade(engine);
+    engine.replication.in_sync.on_change(move || {
+        if let Some(engine) = weak.upgrade() {
+            engine.apply_sync_writes();
+        }
     });
 }

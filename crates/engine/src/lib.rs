@@ -32,6 +32,7 @@ pub mod saving;
 pub mod session;
 pub mod shutdown;
 pub mod supervisor;
+pub mod sync_writes;
 pub mod tls;
 pub mod transaction;
 pub mod value_cache;

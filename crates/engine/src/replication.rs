@@ -39,6 +39,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use braid_clients::attention::FEW_REPLICAS;
 use braid_clients::{ClientRecord, Message, client_flags};
 use braid_journal::Reader;
+use braid_keyspace::Context;
 use braid_replication::state::{Reserved, State};
 use braid_replication::{FullSync, Order, Replica, ReplicaOptions, Stage, StreamPosition};
 
@@ -195,6 +196,9 @@ impl Engine {
         }
         drop(state);
         replica.set_stage(Stage::Gone);
+        if let Some((member, epoch)) = &replica.options.member {
+            self.replication.in_sync.detach(member, *epoch);
+        }
         for order in replica.orders() {
             // What it has not been told any more.
             if let Order::FullSync { full_sync, .. } = order {
@@ -207,7 +211,15 @@ impl Engine {
     }
 
     /// A replica has everything up to an offset of the stream (and, perhaps, up to another one on disk).
-    pub fn acknowledge(&self, replica: &Replica, offset: u64, on_disk: Option<u64>, now_ms: i64) {
+    /// Inside of the gate, unless the context says otherwise.
+    pub fn acknowledge(
+        &self,
+        replica: &Arc<Replica>,
+        offset: u64,
+        on_disk: Option<u64>,
+        now_ms: i64,
+        context: &mut Context,
+    ) {
         let history = self.replication.history();
         // What stands before the journal's begin is nothing new, but an answer: redis-cli always
         // acknowledges 0.
@@ -226,6 +238,7 @@ impl Engine {
             // Its loop goes on with the stream.
             replica.record.send(Message::Feed(replica.record.id));
         }
+        self.note_member(replica, offset, on_disk, context);
         self.durability.serve(self);
     }
 

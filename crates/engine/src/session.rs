@@ -88,6 +88,9 @@ pub struct Session {
     /// Options sent by REPLCONF, also before the client becomes a replica.
     pub replica_options: Option<Box<ReplicaOptions>>,
     pub replica: Option<Arc<Replica>>,
+    /// CLIENT DURABLE: whether its replies wait for the in-sync members of the group; unless it
+    /// has said, `sync-writes` decides.
+    pub durable: Option<bool>,
     /// CLIENT NO-EVICT.
     pub no_evict: bool,
     /// A script of this client is running.
@@ -150,6 +153,7 @@ impl Session {
             written_to: 0,
             replica_options: None,
             replica: None,
+            durable: None,
             no_evict: false,
             in_script: false,
             later: None,

@@ -5,7 +5,7 @@
 //! stream. [`link`] is the replica's side: the handshake with a primary, the framing of a full sync,
 //! the division of the stream into units, and the link's state as others see it. [`history`] has
 //! replication IDs and offsets, which both sides share, and [`blocks`] the compression
-//! between them.
+//! between them. [`in_sync`] has the members of a group whose acknowledgements replies wait for.
 //!
 //! Nothing here executes commands or touches keys: the engine does (`engine/replication.rs`).
 #![forbid(unsafe_code)]
@@ -13,11 +13,13 @@
 pub mod blocks;
 pub mod failover;
 pub mod history;
+pub mod in_sync;
 pub mod link;
 pub mod replicas;
 pub mod state;
 
 pub use history::{ID_LEN, random_id};
+pub use in_sync::{InSync, MemberId};
 pub use replicas::full_sync::FullSync;
 pub use replicas::options::{Filter, ReplicaOptions};
 pub use replicas::replica::{Order, Replica, Stage};

@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 
 use crate::failover::Failover;
 use crate::history::History;
+use crate::in_sync::InSync;
 use crate::link::Link;
 use crate::replicas::full_sync::FullSync;
 use crate::replicas::lag::StreamTimes;
@@ -21,6 +22,8 @@ pub struct Replication {
     /// The link to a primary.
     pub link: Link,
     pub failover: Failover,
+    /// The members of a group whose acknowledgements replies wait for.
+    pub in_sync: InSync,
     pub state: Mutex<State>,
     /// A full sync is being made.
     pub full_sync_active: AtomicBool,
@@ -81,6 +84,7 @@ impl Default for Replication {
         Replication {
             link: Link::default(),
             failover: Failover::default(),
+            in_sync: InSync::default(),
             state: Mutex::new(State {
                 history: History::default(),
                 replicas: Vec::new(),

@@ -3,7 +3,7 @@
 
 use super::checks;
 use crate::directive::{Special, Unit};
-use crate::enums::{ConfigEnum, PropagationErrorBehavior, ReplCompression, ReplDisklessLoad};
+use crate::enums::{ConfigEnum, PropagationErrorBehavior, ReplCompression, ReplDisklessLoad, SyncLevel};
 use crate::rows::{INT_MAX, LONG_MAX};
 
 super::directives! {
@@ -122,6 +122,21 @@ super::directives! {
     /// Seconds of delay up to which a replica counts as up to date.
     min_replicas_max_lag_seconds: u32 => integer("min-replicas-max-lag", || 10, 0, INT_MAX, Unit::Seconds)
         .aliases(&["min-slaves-max-lag"]);
+
+    /// Hold replies until every in-sync replica of the group has what they reveal; CLIENT DURABLE
+    /// decides for a connection.
+    sync_writes: bool => switch("sync-writes", false);
+
+    /// Refuse writes whose replies would wait when the in-sync set has fewer replicas than this.
+    min_sync_replicas: u32 => integer("min-sync-replicas", || 0, 0, INT_MAX, Unit::Plain);
+
+    /// What an in-sync replica acknowledges: memory (it has it), or disk (its append-only file and
+    /// this server's have it).
+    sync_level: SyncLevel => choice("sync-level", SyncLevel::Memory.raw(), SyncLevel::WORDS);
+
+    /// Milliseconds that a reply waits for an in-sync replica before that counts as slow, and is
+    /// removed from the set.
+    sync_timeout_ms: u32 => integer("sync-timeout", || 1000, 1, INT_MAX, Unit::Milliseconds);
 
     /// What to do when a command from the master or the append-only file fails: ignore, panic, or
     /// panic-on-replicas.

@@ -78,7 +78,14 @@ impl Engine {
             let state = self.replication.state.lock();
             // A replica keeps it: it may be promoted.
             let is_primary = !self.replication.link.is_replica();
-            is_primary && state.replicas.is_empty() && ttl_ms > 0 && now_ms - state.last_replica_ms > ttl_ms
+            // Members of a group that acknowledge later must find it all here: what is not
+            // journalled cannot be waited for.
+            let is_required = self.replication.in_sync.requires_any();
+            is_primary
+                && !is_required
+                && state.replicas.is_empty()
+                && ttl_ms > 0
+                && now_ms - state.last_replica_ms > ttl_ms
         };
         if !self.journals_for(FOR_REPLICAS) || !is_unused() {
             return;

@@ -120,10 +120,12 @@ impl Journal {
 
     /// Appends a request that only readers from [`Journal::reader_from`] see. The thread is inside
     /// of the gate.
-    pub fn append_aside(&self, slot: usize, writer: &mut Writer, args: &[&[u8]]) {
+    ///
+    /// Returns the offsets at which it begins and ends.
+    pub fn append_aside(&self, slot: usize, writer: &mut Writer, args: &[&[u8]]) -> std::ops::Range<u64> {
         let mut bytes = Vec::new();
         request::push(&mut bytes, args);
-        self.append_asides(slot, writer, None, &bytes);
+        self.append_asides(slot, writer, None, &bytes)
     }
 
     /// As [`Journal::append_aside`], for a request of a client: it stands in the client's database,
@@ -138,7 +140,8 @@ impl Journal {
     /// SELECT that it may lack is the caller's affair. The world is stopped.
     pub fn append_received(&self, slot: usize, writer: &mut Writer, bytes: &[u8], is_aside: bool) {
         if is_aside {
-            return self.append_asides(slot, writer, None, bytes);
+            self.append_asides(slot, writer, None, bytes);
+            return;
         }
         let range = self.take(slot, None, bytes.len());
         self.copy(&mut writer.chunk, range.start, bytes);
@@ -149,7 +152,13 @@ impl Journal {
 
     /// As [`Journal::append_aside_in`], with encoded requests. `db`: none if they stand in any.
     #[cold]
-    pub(super) fn append_asides(&self, slot: usize, writer: &mut Writer, db: Option<u32>, bytes: &[u8]) {
+    pub(super) fn append_asides(
+        &self,
+        slot: usize,
+        writer: &mut Writer,
+        db: Option<u32>,
+        bytes: &[u8],
+    ) -> Range<u64> {
         let range = self.take(slot, db.map(|db| (db, db)), bytes.len());
         let from = range.start + range.select.len() as u64;
         {
@@ -163,6 +172,7 @@ impl Journal {
         self.copy(&mut writer.chunk, from, bytes);
         self.notes[slot].store(u64::MAX, Release);
         writer.news = true;
+        from..range.end
     }
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What a replica asks for before it is sent anything.
 
+use crate::in_sync::MemberId;
+
 /// Capability of Braid servers (`repl-sibling-sync`): the replica serves full syncs to others.
 pub const SIBLING: &str = "sibling";
 
@@ -42,6 +44,8 @@ pub struct ReplicaOptions {
     /// The second connection's client, if it has one.
     pub rdb_client: Option<u64>,
     pub filter: Filter,
+    /// Which member of the group it is, and under which epoch it follows this server.
+    pub member: Option<(MemberId, u64)>,
 }
 
 impl ReplicaOptions {
@@ -71,6 +75,7 @@ impl Default for ReplicaOptions {
             rdb_channel: false,
             rdb_client: None,
             filter: Filter::ALL,
+            member: None,
         }
     }
 }

@@ -63,6 +63,12 @@ impl<M: Model> EventLoop<M> {
                 self.resumes += 1;
                 self.resume_postponed();
             }
+            Message::AskReplicas => {
+                if self.enter() {
+                    self.engine.append_question(&mut self.worker.context);
+                    self.engine.keyspace.gate.leave(self.slot);
+                }
+            }
             Message::Reconfigure => {
                 self.config_version = u64::MAX;
                 self.resume_accepting();

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Synchronous writes: replies that wait until every in-sync member of the group has acknowledged
+//! what they may reveal, and the fence: whether this server may serve at present.
+//!
+//! Who is in the set, and until when this server may serve, is the group's affair
+//! ([`braid_replication::in_sync`]). The loops hold the replies
+//! (`threading/event_loop/durable_replies.rs`); here is when they may go, and the questions to
+//! replicas that make acknowledgements come soon.
+
+pub mod state;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use braid_base::clock::boot_nanos;
+use braid_clients::Message;
+use braid_clients::attention::{FENCED, FEW_IN_SYNC};
+use braid_config::{Config, SyncLevel};
+use braid_keyspace::Context;
+use braid_replication::in_sync::QUESTION_LEN;
+use braid_replication::{MemberId, Replica, Stage};
+
+use crate::engine::Engine;
+use crate::replication::FOR_REPLICAS;
+use crate::session::Session;
+use state::{MemberWait, Revealed, Settled, WAITS_FOR_MEMBERS};
+
+/// Error in the place of all replies of a batch whose outcome is not known.
+pub const UNCERTAIN: &str =
+    "UNCERTAIN The outcome is unknown: not every in-sync replica has acknowledged in time.";
+
+/// Error of a server that waits for nobody's acknowledgement.
+pub const NO_GROUP: &str = "ERR Synchronous writes need a group: this server is in none";
+
+const NANOS_PER_MS: u64 = 1_000_000;
+
+impl Engine {
+    /// Whether this server is in a group.
+    pub fn has_group(&self) -> bool {
+        self.sync_writes.in_group.load(Relaxed)
+    }
+
+    /// This server is in a group, or no longer.
+    pub fn set_in_group(&self, is_in: bool) {
+        self.sync_writes.in_group.store(is_in, Relaxed);
+        self.apply_sync_writes();
+    }
+
+    /// A client wants its replies to wait, from now on perhaps.
+    pub fn note_durable_client(&self) {
+        self.sync_writes.has_durable.store(true, Relaxed);
+        self.apply_sync_writes();
+    }
+
+    /// Whether a client's replies wait for the in-sync members.
+    #[inline]
+    pub fn waits_for_members(&self, session: &Session) -> bool {
+        session.durable.unwrap_or_else(|| self.sync_writes.is_default())
+    }
+
+    /// Follows the settings, the set and the right to serve, and has loops look again.
+    pub(crate) fn apply_sync_writes(&self) {
+        let (config, sync, set) = (&self.config, &self.sync_writes, &self.replication.in_sync);
+        let has_group = self.has_group();
+        let is_default = has_group && config.sync_writes();
+        sync.is_default.store(is_default, Relaxed);
+        // Also while nobody is required, or this server is not primary any more: what was executed
+        // before has to be told from what comes later.
+        let any_waits = has_group && (is_default || sync.has_durable.load(Relaxed));
+        sync.set_reason(WAITS_FOR_MEMBERS, any_waits);
+        let others = set.size().saturating_sub(1);
+        let are_few = set.size() > 0 && others < config.min_sync_replicas() as usize;
+        self.attention.set(FEW_IN_SYNC, any_waits && are_few);
+        self.ring_holders();
+    }
+
+    /// Whether the settings of synchronous writes go together and can be followed.
+    pub(crate) fn check_sync_writes(&self, config: &Config) -> Result<(), String> {
+        if config.sync_writes() && !self.has_group() {
+            return Err("sync-writes needs a group: this server is in none".into());
+        }
+        if config.sync_level() == SyncLevel::Disk && !config.appendonly() {
+            return Err("sync-level disk needs appendonly yes".into());
+        }
+        Ok(())
+    }
+
+    /// [`FENCED`] if this server may not serve now, else 0. For each batch, when its requests have
+    /// been received; costs a look without a group.
+    #[inline]
+    pub fn fence(&self) -> u64 {
+        let set = &self.replication.in_sync;
+        if !set.is_fenced() || set.may_serve(boot_nanos()) { 0 } else { FENCED }
+    }
+
+    /// When the newest question was sent that a required member has answered under the present
+    /// epoch, nanoseconds of CLOCK_BOOTTIME.
+    pub fn acknowledged_probe(&self, member: &MemberId) -> Option<u64> {
+        self.replication.in_sync.acknowledged_probe(member)
+    }
+
+    /// Asks the replicas how far they have got, soon, and notes when
+    /// ([`Engine::acknowledged_probe`]). Any thread may call it.
+    pub fn send_probe(&self) {
+        self.mailboxes[0].send(Message::AskReplicas);
+    }
+
+    /// Required members for which a reply has been waiting for longer than `sync-timeout`, at `now`
+    /// (nanoseconds of CLOCK_BOOTTIME).
+    pub fn slow_members(&self, now: u64) -> Vec<MemberId> {
+        let timeout = u64::from(self.config.sync_timeout_ms()) * NANOS_PER_MS;
+        self.replication.in_sync.slow_members(self.config.sync_level(), now, timeout)
+    }
+
+    /// A replica has acknowledged an offset of the journal: if it is a member of the group, replies
+    /// may go, and others be asked for.
+    pub(crate) fn note_member(
+        &self,
+        replica: &Arc<Replica>,
+        offset: u64,
+        on_disk: Option<u64>,
+        context: &mut Context,
+    ) {
+        let Some((member, epoch)) = &replica.options.member else { return };
+        // What lies behind the journal's end, or is acknowledged before the full sync has been
+        // sent, is not of this history.
+        if replica.stage() != Stage::Online || offset > self.keyspace.journal.end() {
+            return;
+        }
+        let on_disk = on_disk.map(|on_disk| on_disk.min(offset));
+        if self.replication.in_sync.note(member, *epoch, offset, on_disk) {
+            self.ring_holders();
+        }
+        if !context.outside {
+            self.ask_members(context);
+        }
+    }
+
+    /// Asks the replicas if a reply waits for more than has been asked for. Inside of the gate.
+    pub fn ask_members(&self, context: &mut Context) {
+        let set = &self.replication.in_sync;
+        if !set.must_ask(self.config.sync_level(), boot_nanos()) {
+            return;
+        }
+        if !self.append_question(context) {
+            set.not_asked();
+        }
+    }
+
+    /// Asks the replicas, and remembers when. False if nobody would hear. Inside of the gate.
+    pub fn append_question(&self, context: &mut Context) -> bool {
+        if !self.journals_for(FOR_REPLICAS) {
+            return false;
+        }
+        let (journal, nanos) = (&self.keyspace.journal, boot_nanos());
+        let question: &[&[u8]] = &[b"REPLCONF", b"GETACK", b"*"];
+        let range = journal.append_aside(context.slot, &mut context.journal, question);
+        debug_assert_eq!(range.end - range.start, QUESTION_LEN);
+        self.replication.in_sync.asked(range.end, nanos);
+        self.replication.asked_at.store(range.end, Relaxed);
+        context.journal.news = false;
+        journal.wake();
+        true
+    }
+
+    /// What a reply to what has been executed by now may reveal, to a client that waits for members
+    /// or to one that does not.
+    pub fn revealed(&self, for_members: bool, losses: u64) -> Revealed {
+        let (offset, set) = (self.keyspace.journal.end(), &self.replication.in_sync);
+        let members = for_members.then(|| MemberWait {
+            offset: set.without_question(offset),
+            since: boot_nanos(),
+            losses,
+        });
+        Revealed { offset, members }
+    }
+
+    /// Whether replies may be sent that reveal this, or why not; `None` if they have to wait.
+    pub fn outcome_of(&self, revealed: &Revealed) -> Option<Settled> {
+        match (self.progress_on_disk(revealed.offset), revealed.members) {
+            (Some(false), _) => Some(Settled::DiskFailed),
+            (Some(true), None) => Some(Settled::Yes),
+            (None, None) => None,
+            (on_disk, Some(wait)) => self.member_outcome(revealed, wait, on_disk.is_some()),
+        }
+    }
+
+    fn member_outcome(&self, revealed: &Revealed, wait: MemberWait, on_disk: bool) -> Option<Settled> {
+        let (set, level) = (&self.replication.in_sync, self.config.sync_level());
+        // Before all else: without a set nothing is left to wait for.
+        if set.losses() != wait.losses {
+            return Some(Settled::Uncertain);
+        }
+        let is_written = on_disk && (level == SyncLevel::Memory || self.is_in_own_file(revealed.offset));
+        let is_acknowledged = is_written && set.covers(level, wait.offset);
+        if is_acknowledged && !set.is_fenced() {
+            return Some(Settled::Yes);
+        }
+        let now = boot_nanos();
+        if is_acknowledged && set.may_serve(now) && set.losses() == wait.losses {
+            return Some(Settled::Yes);
+        }
+        let waited = now.saturating_sub(wait.since);
+        let timeout = u64::from(self.config.sync_timeout_ms()) * NANOS_PER_MS;
+        if waited > timeout {
+            set.note_late(wait.offset, wait.since);
+        }
+        let lease = self.sync_writes.lease_ms.load(Relaxed).saturating_mul(NANOS_PER_MS);
+        (waited > timeout.saturating_add(lease)).then_some(Settled::Uncertain)
+    }
+
+    fn is_in_own_file(&self, offset: u64) -> bool {
+        let file = &self.append_only;
+        // A server that is not the primary of a group waits for nobody.
+        self.replication.in_sync.size() == 0 || file.on.load(Relaxed) && file.appender.synced() >= offset
+    }
+
+    /// Rings a loop's bell once when [`Engine::outcome_of`] may have changed, and asks for what is
+    /// missing. Earlier changes are not reported.
+    pub fn ask_for_progress(&self, slot: usize, revealed: &Revealed) {
+        let is_disk = self.config.sync_level() == SyncLevel::Disk;
+        if let Some(wait) = revealed.members {
+            let mut loops = self.sync_writes.loops.lock();
+            if !loops.contains(&slot) {
+                loops.push(slot);
+            }
+            drop(loops);
+            self.replication.in_sync.want(wait.offset);
+        }
+        if revealed.members.is_none() || is_disk || self.append_only.waits.load(Relaxed) {
+            self.ask_for_disk(slot, revealed.offset);
+        }
+    }
+
+    /// Milliseconds after which a held reply is to be looked at though nothing has been told.
+    pub fn hold_patience_ms(&self, wait: &MemberWait) -> i64 {
+        if self.config.sync_level() == SyncLevel::Disk {
+            // Replicas do not tell when they have synced: they are asked again and again.
+            return 1;
+        }
+        let waited = boot_nanos().saturating_sub(wait.since) / NANOS_PER_MS;
+        let timeout = u64::from(self.config.sync_timeout_ms());
+        let end = timeout.saturating_add(self.sync_writes.lease_ms.load(Relaxed));
+        let next = if waited <= timeout { timeout } else { end };
+        // A question may be lost with its connection.
+        i64::try_from(next.saturating_sub(waited)).unwrap_or(i64::MAX).clamp(0, 100) + 1
+    }
+
+    /// Rings the loops that hold replies for members.
+    fn ring_holders(&self) {
+        let loops = std::mem::take(&mut *self.sync_writes.loops.lock());
+        for slot in loops {
+            self.mailboxes[slot].ring();
+        }
+    }
+}

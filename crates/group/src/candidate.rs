@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! A replica's part: whom it follows, when it refuses a primary that has lost its lease, and when it
+//! takes its place.
+//!
+//! Before it is promoted it acknowledges nothing for longer than the lease time: by then the old
+//! primary, which may not know that its lease is gone, cannot have its acknowledgements either.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use crate::member::{Duty, Local, Member, Orders, Role};
+use crate::record::{Base, Expected, MemberId, Offer, Shard, Snapshot, Transaction};
+
+/// A primary that is heard is given so many lease times to have its lease again.
+const PATIENCE: u64 = 3;
+
+impl Member {
+    pub(crate) fn follow(&mut self, now: u64, local: &Local, orders: &mut Orders) {
+        let Some(shard) = self.known.clone() else {
+            let wanted = self.founding(now, local);
+            orders.transaction = self.send(now, wanted);
+            return;
+        };
+        let wanted = self.candidacy(now, local, &shard, orders);
+        orders.transaction = self.send(now, wanted);
+        orders.duty = if self.refuses() || shard.primary == self.id {
+            Duty::Refuse
+        } else {
+            Duty::Follow { primary: shard.primary, epoch: self.epoch }
+        };
+    }
+
+    /// The first record of a new group. A server with data comes before those that have none.
+    fn founding(&self, now: u64, local: &Local) -> Option<Transaction> {
+        let is_new = self.snapshot.as_ref().is_some_and(|snapshot| snapshot.shard.is_none());
+        let may = local.has_data || now >= self.started + self.timing.lease;
+        (is_new && may && local.priority > 0).then(|| Transaction {
+            expected: Expected::Absent,
+            needs_no_holder: true,
+            shard: Some(Shard {
+                epoch: 1,
+                primary: self.id.clone(),
+                in_sync: [self.id.clone()].into(),
+                is_handed_over: false,
+                base: Some(Base { history: local.history.clone(), offset: local.offset }),
+            }),
+            holder: self.claim(1),
+        })
+    }
+
+    /// Refuses the primary if that is due, offers to take its place, and does so when its turn has
+    /// come.
+    fn candidacy(
+        &mut self,
+        now: u64,
+        local: &Local,
+        shard: &Shard,
+        orders: &mut Orders,
+    ) -> Option<Transaction> {
+        let snapshot = Arc::clone(self.snapshot.as_ref()?);
+        let seen = snapshot.shard.as_ref().filter(|seen| seen.value.epoch == self.epoch);
+        let is_member = shard.in_sync.contains(&self.id) || !self.rules.promotes_in_sync_only;
+        // The only member of the set was this server, and its files are all that is left.
+        let is_heir = shard.in_sync.len() == 1
+            && local.has_data
+            && shard.primary.node == self.id.node
+            && local.former.as_deref() == Some(&*shard.primary.run);
+        let is_settled = self.pending.is_none() || !self.rules.keeps_refusing;
+        let Role::Replica(following) = &mut self.role else { return None };
+        let patience = if local.hears_primary { PATIENCE * self.timing.lease } else { 0 };
+        let is_free = following.free_since.is_some_and(|since| now >= since + patience)
+            && snapshot.holder.is_none()
+            && seen.is_some();
+        let has_everything = local.is_whole || !self.rules.promotes_whole_only;
+        if !is_free || !(is_member || is_heir) || !has_everything || local.priority == 0 {
+            // The primary has its lease again; but what may still be committed needs that this server
+            // has acknowledged nothing meanwhile.
+            following.refuses &= !is_settled;
+            return None;
+        }
+        following.refuses = true;
+        orders.offer = Some(Offer {
+            run: self.id.run.clone(),
+            epoch: self.epoch,
+            offset: local.offset,
+            priority: local.priority,
+        });
+        let due = self.timing.waited_out(local.acknowledged);
+        let turn = due + self.turn(now, due, local, &snapshot, shard);
+        let has_waited = local.refuses && now >= turn || !self.rules.waits_for_grace;
+        let revision = seen?.revision;
+        has_waited.then(|| self.promotion(revision, local, shard))
+    }
+
+    /// How long after the first this server may take over: better candidates come first.
+    fn turn(&self, now: u64, due: u64, local: &Local, snapshot: &Snapshot, shard: &Shard) -> u64 {
+        let rank = |offer: &Offer| (offer.priority, Reverse(offer.offset), offer.run.clone());
+        let own = (local.priority, Reverse(local.offset), self.id.run.clone());
+        let comes_first = |id: &&MemberId| {
+            let is_alive =
+                snapshot.nodes.get(&id.node).is_some_and(|node| node.run == id.run && node.priority > 0);
+            let offer = snapshot.offers.get(&id.node);
+            match offer.filter(|offer| offer.run == id.run && offer.epoch == self.epoch) {
+                Some(offer) => is_alive && rank(offer) < own,
+                // It may not have seen yet that the primary is gone.
+                None => is_alive && now < due + self.timing.lease / 8,
+            }
+        };
+        let others = shard.in_sync.iter().filter(|id| **id != self.id && **id != shard.primary);
+        others.filter(comes_first).count() as u64 * (self.timing.lease / 4)
+    }
+
+    fn promotion(&self, revision: u64, local: &Local, shard: &Shard) -> Transaction {
+        // All the others stay: what was acknowledged is on each of them.
+        let mut in_sync = shard.in_sync.clone();
+        in_sync.remove(&shard.primary);
+        in_sync.insert(self.id.clone());
+        let epoch = self.epoch + 1;
+        Transaction {
+            expected: if self.rules.compares_record {
+                Expected::Revision(revision)
+            } else {
+                Expected::Anything
+            },
+            needs_no_holder: self.rules.compares_holder,
+            shard: Some(Shard {
+                epoch,
+                primary: self.id.clone(),
+                in_sync,
+                is_handed_over: false,
+                base: Some(Base { history: local.history.clone(), offset: local.offset }),
+            }),
+            holder: self.claim(epoch),
+        }
+    }
+}

@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! One server's part in its group, as a state machine.
+//!
+//! The caller shows it what it has read ([`Member::observe`]), what came of its transactions and
+//! its lease, and then, several times per lease time, asks for [`Member::step`]: the orders say
+//! what the server has to do until the next step. Times are the caller's ([`Timing`]).
+//!
+//! What it must never do: order serving on a right that another server may have by then, or order
+//! replies without a member that may be promoted.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::record::{
+    Expected, Holder, HolderChange, MemberId, Offer, Shard, Snapshot, Transaction, Versioned,
+};
+use crate::rules::Rules;
+use crate::timing::Timing;
+
+/// A replica, as its primary sees it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Follower {
+    pub id: MemberId,
+    /// When the newest probe was sent that it has answered under the present epoch.
+    pub probed: u64,
+    /// The journal's offset up to which it has acknowledged.
+    pub acknowledged: u64,
+}
+
+/// What the server knows itself.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Local {
+    /// Where its journal ends.
+    pub end: u64,
+    /// The same in its history, and that history's ID: comparable between servers.
+    pub history: Arc<str>,
+    pub offset: u64,
+    /// Its dataset was loaded from files, or received: it is worth more than nothing.
+    pub has_data: bool,
+    /// It has all of that dataset: it is not being loaded or received.
+    pub is_whole: bool,
+    /// The run of this server's former process, if its files are in this server's folder and were
+    /// loaded.
+    pub former: Option<Arc<str>>,
+    /// When it last acknowledged something to a primary; when it started, if never.
+    pub acknowledged: u64,
+    /// It has stopped acknowledging, as ordered ([`Duty::Refuse`]).
+    pub refuses: bool,
+    /// The primary is heard over the link.
+    pub hears_primary: bool,
+    pub priority: u32,
+    /// Its replicas.
+    pub followers: Vec<Follower>,
+    /// Members that synchronous writes have waited for too long.
+    pub slow: Vec<MemberId>,
+}
+
+/// What the server is to be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Duty {
+    /// Nothing is known yet: a replica without a primary.
+    Wait,
+    /// Replicates the primary, whose epoch this is.
+    Follow { primary: MemberId, epoch: u64 },
+    /// Acknowledges nothing to any primary.
+    Refuse,
+    /// Is the primary. It serves as long as it may.
+    Lead { epoch: u64 },
+}
+
+/// What the server has to do until the next step.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Orders {
+    pub duty: Duty,
+    /// Members that replies wait for, besides this one.
+    pub required: Vec<MemberId>,
+    /// Size of the committed in-sync set, with this server.
+    pub size: usize,
+    /// Until when it may serve; `u64::MAX`: for ever, 0: not at all.
+    pub serve_until: u64,
+    /// To be sent to etcd; its outcome is to be told ([`Member::settle`]).
+    pub transaction: Option<Transaction>,
+    /// To be written under this server's name, if it is not so already.
+    pub offer: Option<Offer>,
+}
+
+/// What came of a transaction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// It was committed, as this revision.
+    Committed(u64),
+    /// The records were not as it expects.
+    Refused,
+    /// It was certainly not executed.
+    NotSent,
+    /// It may have been committed, or may still be.
+    Unknown,
+}
+
+/// A server's lease.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Lease {
+    pub id: i64,
+    /// Until when it is surely alive.
+    pub until: u64,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Role {
+    Replica(Following),
+    Primary(Leading),
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Following {
+    /// It refuses the primary of its epoch, and wants to take its place.
+    pub refuses: bool,
+    /// Since when nobody holds the primary's lease.
+    pub free_since: Option<u64>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Leading {
+    pub since: u64,
+    pub joining: Option<Joining>,
+    /// A member that is to take over.
+    pub successor: Option<MemberId>,
+}
+
+/// A member that replies wait for already, and that is added to the set when it has everything that
+/// was acknowledged before.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Joining {
+    pub id: MemberId,
+    /// The journal's end after replies had begun to wait for it.
+    pub from: Option<u64>,
+}
+
+/// A transaction that may have been committed, or may still be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Pending {
+    /// The shard's record that it compares.
+    pub expected: Expected,
+    pub shard: Option<Shard>,
+    /// An answer to it, or to what was sent to settle it, may still come.
+    pub in_flight: bool,
+    /// There has been no answer to the transaction itself.
+    pub is_unknown: bool,
+}
+
+/// A server's part in its group.
+#[derive(Clone, Debug)]
+pub struct Member {
+    pub(crate) id: MemberId,
+    pub(crate) timing: Timing,
+    pub(crate) rules: Rules,
+    pub(crate) started: u64,
+    /// The newest epoch that it knows of; 0: none.
+    pub(crate) epoch: u64,
+    pub(crate) role: Role,
+    pub(crate) snapshot: Option<Arc<Snapshot>>,
+    /// The shard's record of the present epoch.
+    pub(crate) known: Option<Shard>,
+    pub(crate) lease: Option<Lease>,
+    pub(crate) pending: Option<Pending>,
+    /// The newest epoch that this process has asked to lead.
+    proposed: u64,
+}
+
+impl Member {
+    pub fn new(id: MemberId, timing: Timing, rules: Rules, now: u64) -> Member {
+        Member {
+            id,
+            timing: Timing { allows_for_drift: rules.allows_for_drift, ..timing },
+            rules,
+            started: now,
+            epoch: 0,
+            role: Role::Replica(Following::default()),
+            snapshot: None,
+            known: None,
+            lease: None,
+            pending: None,
+            proposed: 0,
+        }
+    }
+
+    pub fn id(&self) -> &MemberId {
+        &self.id
+    }
+
+    /// The records as last shown.
+    pub fn snapshot(&self) -> Option<&Arc<Snapshot>> {
+        self.snapshot.as_ref()
+    }
+
+    /// The newest known record of the shard.
+    pub fn shard(&self) -> Option<&Shard> {
+        self.known.as_ref()
+    }
+
+    pub fn is_primary(&self) -> bool {
+        matches!(self.role, Role::Primary(_))
+    }
+
+    /// A lease was granted or kept alive by a request that was sent at `sent` and answered at
+    /// `received`.
+    pub fn lease_lives(&mut self, id: i64, sent: u64, received: u64) {
+        let from = if self.rules.counts_from_sending { sent } else { received };
+        let until = self.timing.lease_right(from);
+        match &mut self.lease {
+            Some(lease) if lease.id == id => lease.until = lease.until.max(until),
+            lease => *lease = Some(Lease { id, until }),
+        }
+    }
+
+    /// The lease is gone, and what was bound to it.
+    pub fn lease_lost(&mut self) {
+        self.lease = None;
+    }
+
+    /// Whether the lease is that of the primary of the present epoch.
+    pub(crate) fn is_bound(&self) -> bool {
+        let holder = self.snapshot.as_ref().and_then(|snapshot| snapshot.holder.as_ref());
+        holder.zip(self.lease).is_some_and(|(holder, lease)| {
+            let is_alive = holder.lease == lease.id || !self.rules.binds_lease;
+            holder.member == self.id && holder.epoch == self.epoch && is_alive
+        })
+    }
+
+    /// Takes note of the records. Older ones than those known are passed over.
+    pub fn observe(&mut self, snapshot: Arc<Snapshot>, now: u64) {
+        if self.snapshot.as_ref().is_some_and(|known| known.revision > snapshot.revision) {
+            return;
+        }
+        if let Some(shard) = &snapshot.shard {
+            // What it compares is no longer so. While an answer may come, that is waited for: it must
+            // not be taken for the answer to another transaction.
+            let is_settled = |pending: &Pending| {
+                !pending.in_flight && pending.expected != Expected::Revision(shard.revision)
+            };
+            if self.pending.as_ref().is_some_and(is_settled) {
+                self.pending = None;
+            }
+            self.adopt(&shard.value, now);
+        }
+        if let Role::Replica(following) = &mut self.role {
+            following.free_since = match snapshot.holder {
+                Some(_) => None,
+                None => following.free_since.or(Some(now)),
+            };
+        }
+        self.snapshot = Some(snapshot);
+    }
+
+    /// The records that were shown are not those that are read from now on: etcd has lost its data,
+    /// or has that of a backup.
+    pub fn forget_records(&mut self) {
+        self.snapshot = None;
+    }
+
+    fn adopt(&mut self, shard: &Shard, now: u64) {
+        if shard.epoch < self.epoch {
+            // From a backup: this server knows better.
+            return;
+        }
+        // What a former process of this member led, or asked to lead, is led anew under another epoch:
+        // answers to that process may still be on their way.
+        let is_new = shard.epoch > self.epoch;
+        let is_handed = shard.is_handed_over && self.epoch > 0;
+        let is_own = if is_new { is_handed || self.proposed == shard.epoch } else { self.is_primary() };
+        let leads = shard.primary == self.id && is_own;
+        if is_new || leads != self.is_primary() {
+            self.epoch = shard.epoch;
+            self.role = if leads {
+                Role::Primary(Leading { since: now, joining: None, successor: None })
+            } else {
+                let refuses = self.refuses() && self.pending.is_some();
+                Role::Replica(Following { refuses, free_since: None })
+            };
+        }
+        self.known = Some(shard.clone());
+    }
+
+    pub(crate) fn refuses(&self) -> bool {
+        matches!(&self.role, Role::Replica(following) if following.refuses)
+    }
+
+    /// Tells what came of the transaction that was ordered last.
+    pub fn settle(&mut self, transaction: &Transaction, outcome: Outcome, now: u64) {
+        let is_promotion = transaction.shard.as_ref().is_some_and(|shard| shard.epoch > self.epoch);
+        let is_kept = if is_promotion && !self.is_primary() {
+            self.rules.keeps_refusing
+        } else {
+            self.rules.requires_unknown
+        };
+        let Some(pending) = &mut self.pending else { return };
+        pending.in_flight = false;
+        match outcome {
+            Outcome::Committed(revision) => {
+                if transaction.shard.is_none() {
+                    self.pending = None;
+                }
+                // What it has changed need not be read first.
+                let Some(known) = self.snapshot.as_ref().filter(|known| known.revision < revision) else {
+                    return;
+                };
+                let mut snapshot = Snapshot { revision, ..(**known).clone() };
+                if let Some(value) = transaction.shard.clone() {
+                    snapshot.shard = Some(Versioned { value, revision });
+                }
+                match &transaction.holder {
+                    HolderChange::Keep => {}
+                    HolderChange::Take(holder) => snapshot.holder = Some(holder.clone()),
+                    HolderChange::Release => snapshot.holder = None,
+                }
+                self.observe(Arc::new(snapshot), now);
+            }
+            // One whose outcome is unknown may be the cause: the records will tell.
+            Outcome::Refused | Outcome::NotSent if pending.is_unknown => {}
+            Outcome::Refused | Outcome::NotSent => self.pending = None,
+            // It binds a lease, at worst, of a primary that is still the primary.
+            Outcome::Unknown if pending.shard.is_none() || !is_kept => self.pending = None,
+            Outcome::Unknown => pending.is_unknown = true,
+        }
+    }
+
+    /// Has a member take over. It must have everything, and writes must wait; nothing is served any
+    /// more until the outcome is known. An error says why not.
+    pub fn hand_over(&mut self, to: MemberId) -> Result<(), &'static str> {
+        let is_in_sync = self.known.as_ref().is_some_and(|shard| shard.in_sync.contains(&to));
+        match &mut self.role {
+            _ if !is_in_sync || to == self.id => Err("the server is no other member of the in-sync set"),
+            Role::Primary(leading) => {
+                leading.successor = Some(to);
+                Ok(())
+            }
+            Role::Replica(_) => Err("this server is not the primary"),
+        }
+    }
+
+    /// Whether a handover has been ordered whose outcome is not known.
+    pub fn is_handing_over(&self) -> bool {
+        let Role::Primary(leading) = &self.role else { return false };
+        leading.successor.is_some() || self.is_being_replaced()
+    }
+
+    /// A transaction that names another primary may be committed.
+    pub(crate) fn is_being_replaced(&self) -> bool {
+        let shard = self.pending.as_ref().and_then(|pending| pending.shard.as_ref());
+        shard.is_some_and(|shard| shard.primary != self.id)
+    }
+
+    /// What to do at a time.
+    pub fn step(&mut self, now: u64, local: &Local) -> Orders {
+        let mut orders = Orders {
+            duty: Duty::Wait,
+            required: Vec::new(),
+            size: 0,
+            serve_until: 0,
+            transaction: None,
+            offer: None,
+        };
+        match self.role {
+            Role::Primary(_) => self.lead(now, local, &mut orders),
+            Role::Replica(_) => self.follow(now, local, &mut orders),
+        }
+        if let Some(transaction) = &orders.transaction {
+            if let Some(shard) = transaction.shard.as_ref().filter(|shard| shard.primary == self.id) {
+                self.proposed = shard.epoch;
+            }
+            match &mut self.pending {
+                // It is sent to settle that one.
+                Some(pending) => pending.in_flight = true,
+                pending => {
+                    *pending = Some(Pending {
+                        expected: transaction.expected,
+                        shard: transaction.shard.clone(),
+                        in_flight: true,
+                        is_unknown: false,
+                    });
+                }
+            }
+        }
+        orders
+    }
+
+    /// The transaction that can be sent instead of one that the server would like to send: none
+    /// while an answer may come, and while the outcome of one is unknown only one that leaves the
+    /// record as it is, so that the other can no longer be committed.
+    pub(crate) fn send(&self, now: u64, wanted: Option<Transaction>) -> Option<Transaction> {
+        if self.lease.is_none_or(|lease| now >= lease.until) {
+            return None;
+        }
+        match &self.pending {
+            None => wanted,
+            Some(pending) if pending.in_flight => None,
+            Some(pending) => Some(Transaction {
+                expected: pending.expected,
+                needs_no_holder: false,
+                shard: Some(self.known.clone()?),
+                holder: HolderChange::Keep,
+            }),
+        }
+    }
+
+    /// This server's claim of the primary's lease.
+    pub(crate) fn claim(&self, epoch: u64) -> HolderChange {
+        let lease = self.lease.map_or(0, |lease| lease.id);
+        HolderChange::Take(Holder { epoch, member: self.id.clone(), lease })
+    }
+
+    /// Members that a transaction that may be committed adds to the set.
+    pub(crate) fn maybe_added(&self) -> BTreeSet<MemberId> {
+        let shard = self.pending.as_ref().and_then(|pending| pending.shard.as_ref());
+        shard.filter(|shard| shard.primary == self.id).map(|shard| shard.in_sync.clone()).unwrap_or_default()
+    }
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The primary's part: until when it may serve, the members that replies wait for, and the changes
+//! of the in-sync set.
+
+use std::collections::BTreeSet;
+
+use crate::member::{Duty, Joining, Leading, Local, Member, Orders, Role};
+use crate::record::{Base, Expected, HolderChange, MemberId, Shard, Transaction};
+
+impl Member {
+    pub(crate) fn lead(&mut self, now: u64, local: &Local, orders: &mut Orders) {
+        let Some(shard) = self.known.clone() else { return };
+        let Role::Primary(mut leading) = self.role.clone() else { return };
+        orders.duty = Duty::Lead { epoch: self.epoch };
+        self.choose_joining(&mut leading, now, local, &shard);
+        let wanted = self.next_change(&mut leading, now, local, &shard);
+        let unsettled = self.pending.clone();
+        orders.transaction = self.send(now, wanted);
+        if orders.transaction.is_some() && unsettled.is_none() && leading.successor.is_some() {
+            // It is in the transaction now.
+            leading.successor = None;
+        }
+        let known = self.known.as_ref().unwrap_or(&shard);
+        orders.size = known.in_sync.len();
+        // Members that may be in the set: what was ordered just now may be committed at once.
+        let mut may_be_in_sync: BTreeSet<MemberId> = &known.in_sync | &self.maybe_added();
+        let sent = orders.transaction.as_ref().and_then(|transaction| transaction.shard.as_ref());
+        may_be_in_sync.extend(sent.into_iter().flat_map(|shard| shard.in_sync.iter().cloned()));
+        may_be_in_sync.remove(&self.id);
+        let is_leaving = self.is_being_replaced() || sent.is_some_and(|shard| shard.primary != self.id);
+        orders.serve_until = if is_leaving && self.rules.stops_for_handover {
+            0
+        } else {
+            self.serves_until(&may_be_in_sync, local)
+        };
+        may_be_in_sync.extend(leading.joining.iter().map(|joining| joining.id.clone()));
+        orders.required = may_be_in_sync.into_iter().collect();
+        self.role = Role::Primary(leading);
+    }
+
+    /// The lease is a right to serve; so is that every member that may be promoted has answered
+    /// within the lease time.
+    fn serves_until(&self, members: &BTreeSet<MemberId>, local: &Local) -> u64 {
+        let by_lease = self.lease.filter(|_| self.is_bound()).map_or(0, |lease| lease.until);
+        by_lease.max(self.answered_until(members, local))
+    }
+
+    /// Chooses a replica to be added to the set, and notes from where on replies have waited for it.
+    fn choose_joining(&self, leading: &mut Leading, now: u64, local: &Local, shard: &Shard) {
+        let is_fresh = |id: &MemberId| {
+            local.followers.iter().any(|follower| {
+                follower.id == *id && now < follower.probed.saturating_add(self.timing.lease / 2)
+            })
+        };
+        match &mut leading.joining {
+            Some(joining) if shard.in_sync.contains(&joining.id) || !is_fresh(&joining.id) => {
+                leading.joining = None;
+            }
+            // Orders have been carried out since it was chosen.
+            Some(joining) => drop(joining.from.get_or_insert(local.end)),
+            None => {
+                let newcomer = local
+                    .followers
+                    .iter()
+                    .map(|follower| &follower.id)
+                    .find(|id| !shard.in_sync.contains(id) && !local.slow.contains(id) && is_fresh(id));
+                leading.joining = newcomer.map(|id| Joining { id: id.clone(), from: None });
+            }
+        }
+    }
+
+    /// The change of the records that is due.
+    fn next_change(
+        &mut self,
+        leading: &mut Leading,
+        now: u64,
+        local: &Local,
+        shard: &Shard,
+    ) -> Option<Transaction> {
+        let snapshot = self.snapshot.as_ref()?;
+        let (seen, is_older) = match &snapshot.shard {
+            Some(seen) => (Expected::Revision(seen.revision), seen.value.epoch < self.epoch),
+            None => (Expected::Absent, true),
+        };
+        let change = |shard: Option<Shard>, holder: HolderChange, needs_no_holder: bool| {
+            Some(Transaction { expected: seen, needs_no_holder, shard, holder })
+        };
+        if is_older {
+            // etcd has lost the record, or has an old one of a backup. While every member stands by
+            // this server nobody else can be the primary, so it writes what is true.
+            let others = shard.in_sync.iter().filter(|id| **id != self.id).cloned().collect();
+            let is_certain = now < self.answered_until(&others, local);
+            let shard = Shard { epoch: self.epoch + 1, ..shard.clone() };
+            return change(Some(shard), self.claim(self.epoch + 1), true).filter(|_| is_certain);
+        }
+        if !self.is_bound() {
+            return change(None, self.claim(self.epoch), true);
+        }
+        if let Some(successor) = leading.successor.clone().filter(|_| self.pending.is_none()) {
+            let base = Some(Base { history: local.history.clone(), offset: local.offset });
+            let shard = Shard {
+                epoch: self.epoch + 1,
+                primary: successor,
+                in_sync: shard.in_sync.clone(),
+                is_handed_over: true,
+                base,
+            };
+            return change(Some(shard), HolderChange::Release, false);
+        }
+        let heard = |id: &MemberId| {
+            let follower = local.followers.iter().find(|follower| follower.id == *id);
+            follower.map_or(0, |follower| follower.probed).max(leading.since)
+        };
+        let mut in_sync = shard.in_sync.clone();
+        in_sync.retain(|id| {
+            let is_lost = now >= self.timing.acknowledged_right(heard(id)) || local.slow.contains(id);
+            *id == self.id || !is_lost
+        });
+        if in_sync != shard.in_sync {
+            let shard = Shard { in_sync, ..shard.clone() };
+            if !self.rules.removes_by_transaction {
+                self.known = Some(shard.clone());
+            }
+            return change(Some(shard), HolderChange::Keep, false);
+        }
+        let joining = leading.joining.as_ref()?;
+        let follower = local.followers.iter().find(|follower| follower.id == joining.id)?;
+        let has_everything = joining.from.is_some_and(|from| follower.acknowledged >= from);
+        if has_everything || !self.rules.joins_caught_up {
+            in_sync.insert(joining.id.clone());
+            return change(Some(Shard { in_sync, ..shard.clone() }), HolderChange::Keep, false);
+        }
+        None
+    }
+
+    /// Until when no member can have been promoted that has answered.
+    fn answered_until(&self, members: &BTreeSet<MemberId>, local: &Local) -> u64 {
+        let answered = |member: &MemberId| {
+            let follower = local.followers.iter().find(|follower| follower.id == *member);
+            follower.map_or(0, |follower| self.timing.acknowledged_right(follower.probed))
+        };
+        members.iter().map(answered).min().unwrap_or(u64::MAX)
+    }
+}

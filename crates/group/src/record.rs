@@ -1,0 +1,438 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The records of a group in etcd: their keys, their JSON, and the transactions that change them.
+//!
+//! | key under `/braid/<group>/` | value | lives |
+//! | --- | --- | --- |
+//! | `shard/0` | [`Shard`]: epoch, primary, in-sync set | for ever |
+//! | `primary/0` | [`Holder`]: the primary that holds its lease | as the primary's lease |
+//! | `node/<name>` | [`Node`]: a server's run and addresses | as that server's lease |
+//! | `offer/0/<name>` | [`Offer`]: a candidate's offset | as that server's lease |
+//!
+//! Unknown fields are kept out of the way, not refused: newer servers may write them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+/// One life of a server: a process that starts anew has lost what was in memory, so it is another
+/// member, unless its files prove that nothing is missing.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct MemberId {
+    /// The server's name in the group (`node-name`).
+    pub node: Arc<str>,
+    /// Its run, 40 hex digits.
+    pub run: Arc<str>,
+}
+
+impl MemberId {
+    pub fn new(node: &str, run: &str) -> MemberId {
+        MemberId { node: node.into(), run: run.into() }
+    }
+}
+
+impl fmt::Display for MemberId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.node, self.run)
+    }
+}
+
+impl FromStr for MemberId {
+    type Err = RecordError;
+
+    /// Reads `node/run`.
+    fn from_str(text: &str) -> Result<MemberId, RecordError> {
+        match text.split_once('/') {
+            Some((node, run)) if is_name(node) && is_name(run) => Ok(MemberId::new(node, run)),
+            _ => Err(RecordError::new("a member", text)),
+        }
+    }
+}
+
+/// Whether text can be part of a key: letters, digits, `-`, `_` and `.`, at most 64 of them.
+pub fn is_name(text: &str) -> bool {
+    (1..=64).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+}
+
+/// A record that cannot be read.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{what} is not understood: {text}")]
+pub struct RecordError {
+    what: &'static str,
+    text: String,
+}
+
+impl RecordError {
+    fn new(what: &'static str, text: &str) -> RecordError {
+        RecordError { what, text: text.chars().take(200).collect() }
+    }
+}
+
+/// The truth about a shard.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Shard {
+    /// Grows with each change of the primary.
+    pub epoch: u64,
+    pub primary: MemberId,
+    /// Members that have everything that was acknowledged, the primary among them. Only they are
+    /// promoted.
+    pub in_sync: BTreeSet<MemberId>,
+    /// The primary before has stopped by itself and has this one take its place.
+    pub is_handed_over: bool,
+    /// Where the present primary's own history begins.
+    pub base: Option<Base>,
+}
+
+/// A point of a history.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Base {
+    /// Replication ID.
+    pub history: Arc<str>,
+    /// Bytes of its stream.
+    pub offset: u64,
+}
+
+impl Shard {
+    pub fn to_json(&self) -> String {
+        let mut value = json!({
+            "epoch": self.epoch,
+            "primary": self.primary.to_string(),
+            "in-sync": self.in_sync.iter().map(MemberId::to_string).collect::<Vec<_>>(),
+        });
+        if self.is_handed_over {
+            value["handed-over"] = json!(true);
+        }
+        if let Some(base) = &self.base {
+            value["history"] = json!(*base.history);
+            value["offset"] = json!(base.offset);
+        }
+        value.to_string()
+    }
+
+    pub fn from_json(text: &str) -> Result<Shard, RecordError> {
+        let read = || {
+            let value: Value = serde_json::from_str(text).ok()?;
+            let member = |value: &Value| value.as_str()?.parse::<MemberId>().ok();
+            let in_sync = value["in-sync"].as_array()?.iter().map(member).collect::<Option<_>>()?;
+            let base = value["history"].as_str().zip(value["offset"].as_u64());
+            let shard = Shard {
+                epoch: value["epoch"].as_u64().filter(|&epoch| epoch > 0)?,
+                primary: member(&value["primary"])?,
+                in_sync,
+                is_handed_over: value["handed-over"].as_bool().unwrap_or(false),
+                base: base.map(|(history, offset)| Base { history: history.into(), offset }),
+            };
+            shard.in_sync.contains(&shard.primary).then_some(shard)
+        };
+        read().ok_or_else(|| RecordError::new("the record of the shard", text))
+    }
+}
+
+/// Says that a primary's lease is alive: the key lives as long.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Holder {
+    pub epoch: u64,
+    pub member: MemberId,
+    /// The lease that the key is bound to, as etcd says.
+    pub lease: i64,
+}
+
+impl Holder {
+    pub fn to_json(&self) -> String {
+        json!({ "epoch": self.epoch, "member": self.member.to_string() }).to_string()
+    }
+
+    pub fn from_json(text: &str, lease: i64) -> Result<Holder, RecordError> {
+        let read = || {
+            let value: Value = serde_json::from_str(text).ok()?;
+            let member = value["member"].as_str()?.parse().ok()?;
+            Some(Holder { epoch: value["epoch"].as_u64()?, member, lease })
+        };
+        read().ok_or_else(|| RecordError::new("the record of the primary's lease", text))
+    }
+}
+
+/// How a server is reached.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Node {
+    pub run: Arc<str>,
+    pub host: Box<str>,
+    /// Port of plain connections; 0: none.
+    pub port: u16,
+    /// Port of TLS connections; 0: none.
+    pub tls_port: u16,
+    /// `replica-priority`: lower is preferred, 0 is never promoted.
+    pub priority: u32,
+    pub version: Box<str>,
+}
+
+impl Node {
+    pub fn to_json(&self) -> String {
+        json!({
+            "run": *self.run, "host": self.host, "port": self.port, "tls-port": self.tls_port,
+            "priority": self.priority, "version": self.version,
+        })
+        .to_string()
+    }
+
+    pub fn from_json(text: &str) -> Result<Node, RecordError> {
+        let read = || {
+            let value: Value = serde_json::from_str(text).ok()?;
+            let port = |name: &str| u16::try_from(value[name].as_u64().unwrap_or(0)).ok();
+            Some(Node {
+                run: value["run"].as_str().filter(|run| is_name(run))?.into(),
+                host: value["host"].as_str()?.into(),
+                port: port("port")?,
+                tls_port: port("tls-port")?,
+                priority: u32::try_from(value["priority"].as_u64().unwrap_or(100)).ok()?,
+                version: value["version"].as_str().unwrap_or("").into(),
+            })
+        };
+        read().ok_or_else(|| RecordError::new("the record of a server", text))
+    }
+}
+
+/// What a candidate has.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Offer {
+    pub run: Arc<str>,
+    /// The epoch that it followed.
+    pub epoch: u64,
+    /// Bytes of the history that it has.
+    pub offset: u64,
+    pub priority: u32,
+}
+
+impl Offer {
+    pub fn to_json(&self) -> String {
+        json!({ "run": *self.run, "epoch": self.epoch, "offset": self.offset, "priority": self.priority })
+            .to_string()
+    }
+
+    pub fn from_json(text: &str) -> Result<Offer, RecordError> {
+        let read = || {
+            let value: Value = serde_json::from_str(text).ok()?;
+            Some(Offer {
+                run: value["run"].as_str()?.into(),
+                epoch: value["epoch"].as_u64()?,
+                offset: value["offset"].as_u64()?,
+                priority: u32::try_from(value["priority"].as_u64()?).ok()?,
+            })
+        };
+        read().ok_or_else(|| RecordError::new("an offer", text))
+    }
+}
+
+/// A value with the revision of its last change.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Versioned<T> {
+    pub value: T,
+    pub revision: u64,
+}
+
+/// All records of a group at one revision.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Snapshot {
+    pub revision: u64,
+    pub shard: Option<Versioned<Shard>>,
+    pub holder: Option<Holder>,
+    pub nodes: BTreeMap<Arc<str>, Node>,
+    pub offers: BTreeMap<Arc<str>, Offer>,
+}
+
+/// A change of the records. It is committed only if the shard's record is still as it was, and
+/// comes to nothing otherwise.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Transaction {
+    /// The revision of the shard's record; `None`: there is none. The simulator also has
+    /// transactions that do not compare.
+    pub expected: Expected,
+    /// Nobody may hold the primary's lease.
+    pub needs_no_holder: bool,
+    pub shard: Option<Shard>,
+    pub holder: HolderChange,
+}
+
+/// What the shard's record has to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Expected {
+    Absent,
+    Revision(u64),
+    /// Whatever it is: only in the simulator.
+    Anything,
+}
+
+/// What becomes of the record of the primary's lease.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum HolderChange {
+    Keep,
+    /// It is written, bound to the sender's lease.
+    Take(Holder),
+    /// It is removed.
+    Release,
+}
+
+/// A key of etcd and what goes with it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Record<'a> {
+    pub key: &'a [u8],
+    pub value: &'a [u8],
+    /// The revision of its last change.
+    pub revision: u64,
+    /// The lease that it lives as long as; 0: none.
+    pub lease: i64,
+}
+
+/// The keys of a group.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Keys {
+    prefix: String,
+}
+
+impl Keys {
+    /// The keys of a group that has a name ([`is_name`]).
+    pub fn new(group: &str) -> Keys {
+        Keys { prefix: format!("/braid/{group}/") }
+    }
+
+    /// What all keys begin with.
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    pub fn shard(&self) -> String {
+        format!("{}shard/0", self.prefix)
+    }
+
+    pub fn holder(&self) -> String {
+        format!("{}primary/0", self.prefix)
+    }
+
+    pub fn node(&self, name: &str) -> String {
+        format!("{}node/{name}", self.prefix)
+    }
+
+    pub fn offer(&self, name: &str) -> String {
+        format!("{}offer/0/{name}", self.prefix)
+    }
+
+    /// Reads the records at a revision. What is not understood is passed over and reported: a
+    /// foreign key must not stop a group. The shard's own record is the exception: nobody may act
+    /// on half of the truth.
+    pub fn read<'a>(
+        &self,
+        records: impl Iterator<Item = Record<'a>>,
+        revision: u64,
+    ) -> Result<(Snapshot, Vec<RecordError>), RecordError> {
+        let mut snapshot = Snapshot { revision, ..Snapshot::default() };
+        let mut strange = Vec::new();
+        for Record { key, value, revision, lease } in records {
+            let (key, value) = (String::from_utf8_lossy(key), String::from_utf8_lossy(value));
+            let Some(name) = key.strip_prefix(&self.prefix) else { continue };
+            let mut note = |error: RecordError| strange.push(error);
+            match name.split_once('/') {
+                Some(("shard", "0")) => {
+                    let value = Shard::from_json(&value)?;
+                    snapshot.shard = Some(Versioned { value, revision });
+                }
+                Some(("primary", "0")) => snapshot.holder = Some(Holder::from_json(&value, lease)?),
+                Some(("node", node)) => match Node::from_json(&value) {
+                    Ok(read) if is_name(node) => drop(snapshot.nodes.insert(node.into(), read)),
+                    Ok(_) => note(RecordError::new("the name of a server", node)),
+                    Err(error) => note(error),
+                },
+                Some(("offer", rest)) if rest.starts_with("0/") => match Offer::from_json(&value) {
+                    Ok(offer) => drop(snapshot.offers.insert(rest[2..].into(), offer)),
+                    Err(error) => note(error),
+                },
+                _ => note(RecordError::new("a key", &key)),
+            }
+        }
+        Ok((snapshot, strange))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn shard() -> Shard {
+        let (a, b) = (MemberId::new("a", "11"), MemberId::new("b", "22"));
+        let base = Some(Base { history: "ff".into(), offset: 1 << 60 });
+        Shard { epoch: 3, primary: a.clone(), in_sync: [a, b].into(), is_handed_over: true, base }
+    }
+
+    fn record<'a>(key: &'a str, value: &'a str, revision: u64) -> Record<'a> {
+        Record { key: key.as_bytes(), value: value.as_bytes(), revision, lease: 0 }
+    }
+
+    #[test]
+    fn records_come_back_as_they_were() {
+        let shard = shard();
+        assert_eq!(Shard::from_json(&shard.to_json()), Ok(shard.clone()));
+        let none = Shard { base: None, ..shard };
+        assert_eq!(Shard::from_json(&none.to_json()), Ok(none));
+        let holder = Holder { epoch: 7, member: MemberId::new("n", "r"), lease: 12 };
+        assert_eq!(Holder::from_json(&holder.to_json(), 12), Ok(holder));
+        let node = Node {
+            run: "r".into(),
+            host: "::1".into(),
+            port: 1,
+            tls_port: 2,
+            priority: 0,
+            version: "1".into(),
+        };
+        assert_eq!(Node::from_json(&node.to_json()), Ok(node));
+        let offer = Offer { run: "r".into(), epoch: 1, offset: 2, priority: 3 };
+        assert_eq!(Offer::from_json(&offer.to_json()), Ok(offer));
+    }
+
+    #[test]
+    fn a_shard_that_contradicts_itself_is_refused() {
+        for text in [
+            "",
+            "null",
+            "[]",
+            r#"{"epoch":0,"primary":"a/1","in-sync":["a/1"]}"#,
+            r#"{"epoch":1,"primary":"a/1","in-sync":["b/1"]}"#,
+            r#"{"epoch":1,"primary":"a/1","in-sync":["a/1",3]}"#,
+            r#"{"epoch":1,"primary":"a","in-sync":["a"]}"#,
+            r#"{"epoch":-1,"primary":"a/1","in-sync":["a/1"]}"#,
+        ] {
+            assert!(Shard::from_json(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn keys_of_others_do_not_stop_a_group() {
+        let keys = Keys::new("g");
+        let shard = shard().to_json();
+        let records: [(&str, &str, u64); 6] = [
+            ("/braid/g/shard/0", &shard, 5),
+            ("/braid/g/node/a", r#"{"run":"1","host":"h","port":6379}"#, 6),
+            ("/braid/g/node/b", "damaged", 7),
+            ("/braid/g/node/b/c", r#"{"run":"1","host":"h"}"#, 7),
+            ("/braid/g/what", "", 8),
+            ("/braid/gg/shard/0", "of another group", 9),
+        ];
+        let (snapshot, strange) = keys
+            .read(records.iter().map(|(key, value, at)| record(key, value, *at)), 9)
+            .expect("the shard's record is right");
+        assert_eq!((snapshot.revision, snapshot.shard.map(|shard| shard.revision)), (9, Some(5)));
+        assert_eq!((snapshot.nodes.len(), strange.len()), (1, 3), "{strange:?}");
+        assert_eq!(snapshot.nodes["a"].priority, 100);
+        assert!(keys.read([record("/braid/g/shard/0", "{}", 1)].into_iter(), 9).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_in_a_record_panics(text in ".*", key in "/braid/g/.*") {
+            let _ = (Shard::from_json(&text), Holder::from_json(&text, 0), Node::from_json(&text));
+            let _ = Keys::new("g").read([record(&key, &text, 1)].into_iter(), 1);
+        }
+    }
+}

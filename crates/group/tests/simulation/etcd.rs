@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! etcd in miniature: one register with revisions, leases by a clock of its own.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use braid_group::record::{Expected, HolderChange, Versioned};
+use braid_group::{MemberId, Node, Offer, Snapshot, Transaction};
+
+/// What a server asks.
+#[derive(Clone, Debug)]
+pub enum Request {
+    Read,
+    Grant,
+    KeepAlive(i64),
+    Transact(Transaction),
+    PutNode(MemberId, i64),
+    PutOffer(MemberId, Offer, i64),
+}
+
+/// What it answers.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    Records(Arc<Snapshot>),
+    Lease(i64),
+    NoLease,
+    /// The revision, or nothing if the records were not as expected.
+    Transacted(Option<u64>),
+    Done,
+}
+
+#[derive(Default)]
+pub struct Etcd {
+    records: Arc<Snapshot>,
+    /// When each lease ends.
+    leases: BTreeMap<i64, u64>,
+    /// Leases of nodes' and offers' keys.
+    node_leases: BTreeMap<Arc<str>, i64>,
+    offer_leases: BTreeMap<Arc<str>, i64>,
+    next_lease: i64,
+    lease_time: u64,
+}
+
+impl Etcd {
+    pub fn new(lease_time: u64) -> Etcd {
+        Etcd { lease_time, next_lease: 1, ..Etcd::default() }
+    }
+
+    pub fn records(&self) -> &Snapshot {
+        &self.records
+    }
+
+    fn change(&mut self, change: impl FnOnce(&mut Snapshot)) -> u64 {
+        let mut records = (*self.records).clone();
+        records.revision += 1;
+        change(&mut records);
+        let revision = records.revision;
+        self.records = Arc::new(records);
+        revision
+    }
+
+    /// Ends leases whose time is over.
+    pub fn pass(&mut self, now: u64) {
+        while let Some(id) = self.leases.iter().find(|&(_, &end)| end <= now).map(|(&id, _)| id) {
+            self.leases.remove(&id);
+            let gone = |leases: &BTreeMap<Arc<str>, i64>| -> Vec<Arc<str>> {
+                leases.iter().filter(|&(_, &lease)| lease == id).map(|(name, _)| name.clone()).collect()
+            };
+            let (nodes, offers) = (gone(&self.node_leases), gone(&self.offer_leases));
+            self.change(|records| {
+                if records.holder.as_ref().is_some_and(|holder| holder.lease == id) {
+                    records.holder = None;
+                }
+                nodes.iter().for_each(|name| drop(records.nodes.remove(name)));
+                offers.iter().for_each(|name| drop(records.offers.remove(name)));
+            });
+        }
+    }
+
+    /// After an outage all leases have their whole time before them.
+    pub fn recover(&mut self, now: u64) {
+        let end = now + self.lease_time;
+        self.leases.values_mut().for_each(|lease| *lease = end);
+    }
+
+    pub fn execute(&mut self, request: &Request, now: u64) -> Reply {
+        match request {
+            Request::Read => Reply::Records(Arc::clone(&self.records)),
+            Request::Grant => {
+                self.next_lease += 1;
+                self.leases.insert(self.next_lease, now + self.lease_time);
+                Reply::Lease(self.next_lease)
+            }
+            Request::KeepAlive(id) => match self.leases.get_mut(id) {
+                Some(end) => {
+                    *end = now + self.lease_time;
+                    Reply::Lease(*id)
+                }
+                None => Reply::NoLease,
+            },
+            Request::Transact(transaction) => Reply::Transacted(self.transact(transaction)),
+            Request::PutNode(id, lease) => {
+                if self.leases.contains_key(lease) {
+                    let node = Node { run: id.run.clone(), priority: 100, ..Node::default() };
+                    self.node_leases.insert(id.node.clone(), *lease);
+                    self.change(|records| drop(records.nodes.insert(id.node.clone(), node)));
+                }
+                Reply::Done
+            }
+            Request::PutOffer(id, offer, lease) => {
+                if self.leases.contains_key(lease) {
+                    self.offer_leases.insert(id.node.clone(), *lease);
+                    self.change(|records| drop(records.offers.insert(id.node.clone(), offer.clone())));
+                }
+                Reply::Done
+            }
+        }
+    }
+
+    fn transact(&mut self, transaction: &Transaction) -> Option<u64> {
+        let seen = self.records.shard.as_ref().map(|shard| shard.revision);
+        let is_expected = match transaction.expected {
+            Expected::Absent => seen.is_none(),
+            Expected::Revision(revision) => seen == Some(revision),
+            Expected::Anything => true,
+        };
+        let is_free = !transaction.needs_no_holder || self.records.holder.is_none();
+        let is_bound = match &transaction.holder {
+            HolderChange::Take(holder) => self.leases.contains_key(&holder.lease),
+            _ => true,
+        };
+        (is_expected && is_free && is_bound).then(|| {
+            self.change(|records| {
+                if let Some(value) = transaction.shard.clone() {
+                    records.shard = Some(Versioned { value, revision: records.revision });
+                }
+                match &transaction.holder {
+                    HolderChange::Keep => {}
+                    HolderChange::Take(holder) => records.holder = Some(holder.clone()),
+                    HolderChange::Release => records.holder = None,
+                }
+            })
+        })
+    }
+}

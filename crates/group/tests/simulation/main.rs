@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Random schedules of a group: servers that run the real state machine, an etcd in miniature, and
+//! everything that goes wrong between them. An acknowledged write is in the history of every member
+//! of the in-sync set, reads never go back, and one server serves at a time. Each detail on which
+//! that hangs is left out once, and must be missed.
+//!
+//! `BRAID_SCHEDULES=1000000 cargo test --release -p braid-group --test simulation -- --nocapture`
+//! runs as many; `BRAID_SEED` is the first one's seed.
+
+mod etcd;
+mod server;
+mod world;
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+
+use world::{Faults, Summary, World};
+
+/// Schedules of a plain run.
+const SCHEDULES: u64 = 4_000;
+/// Most schedules that a planted fault may take to be found.
+const FOUND_WITHIN: u64 = 400_000;
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// Runs schedules on all processors until one violates; its number, counted from 1, and the sum.
+fn explore(count: u64, faults: Faults) -> (Option<(u64, String)>, Summary) {
+    let first = setting("BRAID_SEED", 1);
+    let (next, found) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let run = || {
+        let mut sum = Summary { violation: None, acknowledged: 0, reads: 0, promotions: 0 };
+        loop {
+            let number = next.fetch_add(1, Relaxed);
+            if number >= count || number > found.load(Relaxed) {
+                return sum;
+            }
+            let one = World::new(first + number, faults).run();
+            sum.acknowledged += one.acknowledged;
+            sum.reads += one.reads;
+            sum.promotions += one.promotions;
+            if one.violation.is_some() {
+                found.fetch_min(number, Relaxed);
+            }
+        }
+    };
+    let mut total = Summary { violation: None, acknowledged: 0, reads: 0, promotions: 0 };
+    thread::scope(|scope| {
+        for handle in Vec::from_iter((0..threads).map(|_| scope.spawn(run))) {
+            let sum = handle.join().expect("a schedule panicked");
+            total.acknowledged += sum.acknowledged;
+            total.reads += sum.reads;
+            total.promotions += sum.promotions;
+        }
+    });
+    let found = found.into_inner();
+    let violation = (found < u64::MAX).then(|| {
+        let mut world = World::new(first + found, faults);
+        world.traces = std::env::var_os("BRAID_TRACE").is_some();
+        let what = world.run().violation.unwrap_or_default();
+        (found + 1, format!("seed {}, {what}", first + found))
+    });
+    (violation, total)
+}
+
+#[test]
+fn no_schedule_violates() {
+    let count = setting("BRAID_SCHEDULES", SCHEDULES);
+    let (violation, sum) = explore(count, Faults::default());
+    println!(
+        "{count} schedules: {} writes acknowledged, {} reads, {} promotions",
+        sum.acknowledged, sum.reads, sum.promotions
+    );
+    assert_eq!(violation, None);
+    // They do something.
+    assert!(sum.acknowledged as u64 > count * 5 && sum.reads as u64 > count * 5, "too little is served");
+    assert!(sum.promotions > count * 2, "too few promotions");
+}
+
+macro_rules! faults {
+    ($($name:ident: $($place:ident).+;)+) => {$(
+        #[test]
+        fn $name() {
+            let mut faults = Faults::default();
+            faults.$($place).+ = false;
+            let (found, _) = explore(FOUND_WITHIN, faults);
+            let (count, what) = found.expect("the fault was not found");
+            println!("{}: found by schedule {count} ({what})", stringify!($name));
+        }
+    )+};
+}
+
+mod left_out {
+    use super::*;
+
+    faults! {
+        only_members_of_the_set_are_promoted: rules.promotes_in_sync_only;
+        a_member_without_all_data_is_not_promoted: rules.promotes_whole_only;
+        a_candidate_refuses_for_a_lease_time: rules.waits_for_grace;
+        a_promotion_compares_the_record: rules.compares_record;
+        a_promotion_finds_the_lease_gone: rules.compares_holder;
+        a_member_is_removed_by_a_transaction: rules.removes_by_transaction;
+        an_unknown_outcome_counts_as_both: rules.requires_unknown;
+        a_lapsed_lease_gives_no_right: rules.binds_lease;
+        a_member_joins_with_everything: rules.joins_caught_up;
+        a_promotion_that_may_come_late_is_waited_out: rules.keeps_refusing;
+        times_count_from_sending: rules.counts_from_sending;
+        clocks_drift: rules.allows_for_drift;
+        nothing_is_served_during_a_handover: rules.stops_for_handover;
+        a_reply_waits_for_all: path.waits_for_all;
+        acknowledgements_count_anew: path.counts_anew;
+        a_new_process_is_another_member: path.renames;
+        the_right_is_looked_at_again: path.looks_again;
+        a_member_acknowledges_what_is_on_disk: path.waits_for_disk;
+        reads_wait: path.reads_wait;
+        a_candidate_acknowledges_nothing: path.refuses;
+        a_replaced_dataset_has_no_identity: path.forgets_identity;
+        a_right_counts_from_the_probe: path.counts_from_probe;
+    }
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! A server in miniature: a log of numbers, the member's state machine, and what holds replies.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use braid_group::{Duty, Follower, Local, Member, MemberId, Orders, Rules, Timing, Transaction};
+
+/// Details of the data path that can be left out, besides [`Rules`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Path {
+    /// A reply waits for all of the set.
+    pub waits_for_all: bool,
+    /// Acknowledgements count anew under each epoch.
+    pub counts_anew: bool,
+    /// A process that starts anew is another member.
+    pub renames: bool,
+    /// The right to serve is looked at again after requests were received, and before replies.
+    pub looks_again: bool,
+    /// At level disk a member acknowledges what is on its disk.
+    pub waits_for_disk: bool,
+    /// A read waits until what it shows is acknowledged.
+    pub reads_wait: bool,
+    /// A member that refuses its primary acknowledges nothing.
+    pub refuses: bool,
+    /// A member whose dataset was replaced is the same after a crash only when that is on its disk.
+    pub forgets_identity: bool,
+    /// A member's right counts from when the probe that it answers was sent.
+    pub counts_from_probe: bool,
+}
+
+impl Default for Path {
+    fn default() -> Path {
+        Path {
+            waits_for_all: true,
+            counts_anew: true,
+            renames: true,
+            looks_again: true,
+            waits_for_disk: true,
+            reads_wait: true,
+            refuses: true,
+            forgets_identity: true,
+            counts_from_probe: true,
+        }
+    }
+}
+
+/// A reply that waits.
+#[derive(Clone, Debug)]
+pub struct Held {
+    pub epoch: u64,
+    /// The log's length that it waits for.
+    pub len: usize,
+    /// The number that was written, or read.
+    pub number: u64,
+    pub is_write: bool,
+    /// Acknowledged or read before the request was sent: a read must not show less.
+    pub floor: u64,
+}
+
+/// A clock that drifts.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    pub begin: u64,
+    /// Units per tick; 1000 is right.
+    pub rate: u64,
+}
+
+impl Clock {
+    pub fn at(&self, tick: u64) -> u64 {
+        self.begin + tick * self.rate
+    }
+}
+
+pub struct Server {
+    pub member: Member,
+    pub runs: u32,
+    pub clock: Clock,
+    pub paused_until: u64,
+    pub log: Arc<Vec<u64>>,
+    pub synced: usize,
+    pub followers: BTreeMap<MemberId, Follower>,
+    pub followers_epoch: u64,
+    pub orders: Orders,
+    /// The clock at the last step, for those who do not look again.
+    pub looked: u64,
+    pub acknowledged: u64,
+    pub refuses: bool,
+    pub former: Option<Arc<str>>,
+    pub has_data: bool,
+    pub hears_primary: bool,
+    /// It is sent the dataset anew until then, and has nothing meanwhile.
+    pub loads_until: u64,
+    /// Its files have all that it has acknowledged: it is the same member after a crash.
+    pub keeps_identity: bool,
+    pub lease: Option<i64>,
+    pub held: VecDeque<Held>,
+    /// Requests to etcd without an answer: a number, and when they are given up.
+    pub asked: BTreeMap<u64, (Asked, u64, u64)>,
+    /// Position of the last message of a stream: epoch and time of sending.
+    pub last_stream: (u64, u64),
+    pub registered: bool,
+    pub offered: Option<u64>,
+}
+
+/// What a request to etcd was for.
+#[derive(Clone, Debug)]
+pub enum Asked {
+    Read,
+    Grant,
+    KeepAlive,
+    Transact(Transaction),
+    Other,
+}
+
+fn idle() -> Orders {
+    Orders { duty: Duty::Wait, required: Vec::new(), size: 0, serve_until: 0, transaction: None, offer: None }
+}
+
+impl Server {
+    pub fn new(index: usize, runs: u32, clock: Clock, tick: u64, timing: Timing, rules: Rules) -> Server {
+        let id = MemberId::new(["a", "b", "c", "d", "e"][index], &format!("{runs}"));
+        Server {
+            member: Member::new(id, timing, rules, clock.at(tick)),
+            runs,
+            clock,
+            paused_until: 0,
+            log: Arc::default(),
+            synced: 0,
+            followers: BTreeMap::new(),
+            followers_epoch: 0,
+            orders: idle(),
+            looked: 0,
+            acknowledged: clock.at(tick),
+            refuses: false,
+            former: None,
+            has_data: false,
+            hears_primary: false,
+            loads_until: 0,
+            keeps_identity: true,
+            lease: None,
+            held: VecDeque::new(),
+            asked: BTreeMap::new(),
+            last_stream: (0, 0),
+            registered: false,
+            offered: None,
+        }
+    }
+
+    pub fn id(&self) -> &MemberId {
+        self.member.id()
+    }
+
+    /// The epoch that it leads.
+    pub fn leads(&self) -> Option<u64> {
+        match self.orders.duty {
+            Duty::Lead { epoch } => Some(epoch),
+            _ => None,
+        }
+    }
+
+    pub fn may_serve(&self, tick: u64, path: &Path) -> bool {
+        let now = if path.looks_again { self.clock.at(tick) } else { self.looked };
+        self.leads().is_some() && now < self.orders.serve_until
+    }
+
+    /// Whether replies up to this length of the log may go out.
+    pub fn is_acknowledged(&self, len: usize, at_disk: bool, path: &Path) -> bool {
+        let has = |id: &MemberId| {
+            self.followers.get(id).is_some_and(|follower| follower.acknowledged as usize >= len)
+        };
+        let required = &self.orders.required;
+        let is_on_own_disk = !at_disk || self.synced >= len;
+        let enough = if path.waits_for_all {
+            required.iter().all(has)
+        } else {
+            required.is_empty() || required.iter().any(has)
+        };
+        is_on_own_disk && enough
+    }
+
+    pub fn local(&self, tick: u64) -> Local {
+        Local {
+            end: self.log.len() as u64,
+            history: "h".into(),
+            offset: self.log.len() as u64,
+            has_data: self.has_data,
+            is_whole: self.loads_until <= tick && !self.awaits_data(),
+            former: self.former.clone(),
+            acknowledged: self.acknowledged,
+            refuses: self.refuses,
+            hears_primary: self.hears_primary,
+            priority: 100,
+            followers: self.followers.values().cloned().collect(),
+            slow: Vec::new(),
+        }
+    }
+
+    /// Goes by new orders.
+    pub fn apply(&mut self, orders: Orders, tick: u64, path: &Path) {
+        self.looked = self.clock.at(tick);
+        self.refuses = orders.duty == Duty::Refuse;
+        if let Duty::Lead { epoch } = orders.duty {
+            if self.followers_epoch != epoch {
+                self.followers_epoch = epoch;
+                if path.counts_anew {
+                    self.followers.clear();
+                }
+            }
+        } else {
+            self.held.clear();
+        }
+        let epoch = match orders.duty {
+            Duty::Lead { epoch } => Some(epoch),
+            _ => None,
+        };
+        self.held.retain(|held| Some(held.epoch) == epoch);
+        self.orders = orders;
+    }
+
+    /// Everything is on disk from now on.
+    pub fn sync(&mut self) {
+        self.synced = self.log.len();
+        self.keeps_identity |= !self.awaits_data();
+    }
+
+    /// It has been cut off from its own history and has not got the other one yet.
+    pub fn awaits_data(&self) -> bool {
+        self.log.is_empty() && self.loads_until > 0
+    }
+
+    pub fn append(&mut self, number: u64) {
+        Arc::make_mut(&mut self.log).push(number);
+    }
+}

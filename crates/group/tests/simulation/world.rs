@@ -1,0 +1,553 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! One random schedule: servers, etcd, clients and everything that goes wrong between them.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use braid_group::member::Outcome;
+use braid_group::{Duty, Follower, MemberId, Rules, Timing};
+use fastrand::Rng;
+
+use crate::etcd::{Etcd, Reply, Request};
+use crate::server::{Asked, Clock, Held, Path, Server};
+
+const SERVERS: usize = 3;
+/// Ticks of a schedule, of the lease, and of a client of etcd that gives up.
+const TICKS: u64 = 700;
+const LEASE: u64 = 60;
+const GIVES_UP: u64 = 9;
+/// Units of a clock per tick.
+const UNITS: u64 = 1000;
+/// Clocks drift by so much, in thousandths.
+const DRIFT: u64 = 24;
+
+/// What a schedule leaves out.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Faults {
+    pub rules: Rules,
+    pub path: Path,
+}
+
+enum Message {
+    /// Of a stream: everything the primary has. In order per primary and epoch.
+    Stream {
+        from: MemberId,
+        epoch: u64,
+        sent: u64,
+        log: Arc<Vec<u64>>,
+    },
+    Acknowledgement {
+        from: MemberId,
+        epoch: u64,
+        probed: u64,
+        len: usize,
+    },
+    ToEtcd {
+        from: usize,
+        number: u64,
+        request: Request,
+    },
+    FromEtcd {
+        number: u64,
+        reply: Reply,
+    },
+}
+
+struct Envelope {
+    due: u64,
+    to: usize,
+    message: Message,
+}
+
+/// What came of a schedule.
+pub struct Summary {
+    pub violation: Option<String>,
+    pub acknowledged: usize,
+    pub reads: usize,
+    pub promotions: u64,
+}
+
+pub struct World {
+    random: Rng,
+    faults: Faults,
+    at_disk: bool,
+    etcd: Etcd,
+    etcd_clock: Clock,
+    etcd_down_until: u64,
+    servers: Vec<Server>,
+    links: [[bool; SERVERS]; SERVERS],
+    etcd_links: [bool; SERVERS],
+    /// Messages to etcd are slow at times: a transaction may be executed long after it was given up.
+    slow: bool,
+    mail: Vec<Envelope>,
+    numbers: u64,
+    written: u64,
+    acknowledged: Vec<u64>,
+    floor: u64,
+    reads: usize,
+    tick: u64,
+    /// Prints the schedule (`BRAID_TRACE`).
+    pub traces: bool,
+    last_trace: String,
+}
+
+impl World {
+    pub fn new(seed: u64, faults: Faults) -> World {
+        let mut random = Rng::with_seed(seed);
+        let mut clock =
+            || Clock { begin: random.u64(0..50_000), rate: UNITS - DRIFT + random.u64(0..=2) * DRIFT };
+        let timing = Timing::new(LEASE * UNITS);
+        let servers =
+            (0..SERVERS).map(|index| Server::new(index, 0, clock(), 0, timing, faults.rules)).collect();
+        let etcd_clock = clock();
+        let at_disk = random.u8(0..3) == 0;
+        World {
+            slow: random.bool(),
+            random,
+            faults,
+            at_disk,
+            etcd: Etcd::new(LEASE * UNITS),
+            etcd_clock,
+            etcd_down_until: 0,
+            servers,
+            links: [[true; SERVERS]; SERVERS],
+            etcd_links: [true; SERVERS],
+            mail: Vec::new(),
+            numbers: 0,
+            written: 0,
+            acknowledged: Vec::new(),
+            floor: 0,
+            reads: 0,
+            tick: 0,
+            traces: false,
+            last_trace: String::new(),
+        }
+    }
+
+    pub fn run(mut self) -> Summary {
+        let mut violation = None;
+        while violation.is_none() && self.tick < TICKS {
+            self.tick += 1;
+            self.disturb();
+            self.etcd.pass(self.etcd_clock.at(self.tick));
+            self.deliver();
+            for index in 0..SERVERS {
+                if self.servers[index].paused_until <= self.tick {
+                    self.act(index);
+                }
+            }
+            violation = self.release().or_else(|| self.check());
+            if self.traces {
+                self.trace();
+            }
+        }
+        Summary {
+            violation: violation.map(|what| format!("tick {}: {what}", self.tick)),
+            acknowledged: self.acknowledged.len(),
+            reads: self.reads,
+            promotions: self.etcd.records().shard.as_ref().map_or(0, |shard| shard.value.epoch),
+        }
+    }
+
+    /// Prints what changed in a tick.
+    fn trace(&mut self) {
+        let records = self.etcd.records();
+        let mut line = format!("disk {} etcd {:?} {:?}", self.at_disk, records.shard, records.holder);
+        for server in &self.servers {
+            let pause = server.paused_until > self.tick;
+            line += &format!(
+                "\n    {} {:?} for {:?} {} log {:?} synced {} last {:?}, followers {:?}",
+                server.id(),
+                server.orders.duty,
+                server.orders.required,
+                if pause { "paused" } else { "" },
+                server.log.len(),
+                server.synced,
+                server.log.last(),
+                server.followers.values().map(|f| (f.id.to_string(), f.acknowledged)).collect::<Vec<_>>()
+            );
+        }
+        if line != self.last_trace {
+            println!("{}: {line}", self.tick);
+            self.last_trace = line;
+        }
+    }
+
+    fn chance(&mut self, percent: u8) -> bool {
+        self.random.u8(0..100) < percent
+    }
+
+    fn disturb(&mut self) {
+        // A quiet begin, so that the group is founded.
+        if self.tick < 100 || !self.chance(6) {
+            return;
+        }
+        let one = self.random.usize(0..SERVERS);
+        match self.random.u8(0..100) {
+            0..35 => {
+                let other = (one + self.random.usize(1..SERVERS)) % SERVERS;
+                let state = self.random.bool();
+                self.links[one][other] = state;
+                if self.chance(70) {
+                    self.links[other][one] = state;
+                }
+            }
+            35..55 => self.etcd_links[one] = self.random.bool(),
+            55..62 => self.etcd_down_until = self.tick + self.random.u64(5..80),
+            62..80 => self.servers[one].paused_until = self.tick + self.random.u64(3..70),
+            80..88 => self.crash(one),
+            88..92 => self.hand_over(one),
+            _ => {
+                self.links = [[true; SERVERS]; SERVERS];
+                self.etcd_links = [true; SERVERS];
+            }
+        }
+    }
+
+    /// A server dies and starts anew.
+    fn crash(&mut self, index: usize) {
+        let timing = Timing::new(LEASE * UNITS);
+        let server = &self.servers[index];
+        let members = self.etcd.records().shard.as_ref().map(|shard| &shard.value.in_sync);
+        let is_member = members.is_some_and(|members| members.contains(server.id()));
+        // What was acknowledged by it alone is lost with its memory: that is so by definition. It may
+        // end in good order, though.
+        let may_be_alone = server.leads().is_some() && server.orders.required.is_empty()
+            || is_member && members.is_some_and(|members| members.len() == 1);
+        let was = server.id().run.clone();
+        let (clock, log, synced) = (server.clock, server.log.clone(), server.synced);
+        let renames = self.faults.path.renames;
+        let is_on_disk = server.keeps_identity || !self.faults.path.forgets_identity;
+        let keeps_identity = self.at_disk && is_on_disk || !renames;
+        let runs = if keeps_identity { server.runs } else { server.runs + 1 };
+        let mut new = Server::new(index, runs, clock, self.tick, timing, self.faults.rules);
+        new.paused_until = self.tick + self.random.u64(1..60);
+        if self.at_disk {
+            let kept = if self.random.bool() { log.len() } else { synced };
+            new.log = Arc::new(log[..kept].to_vec());
+            new.synced = kept;
+            new.has_data = true;
+        } else if may_be_alone {
+            new.log = log;
+            new.has_data = true;
+            new.former = Some(was);
+        }
+        self.servers[index] = new;
+    }
+
+    fn hand_over(&mut self, index: usize) {
+        let server = &mut self.servers[index];
+        let len = server.log.len() as u64;
+        let ready = server.followers.values().find(|follower| follower.acknowledged >= len);
+        if server.leads().is_some()
+            && server.paused_until <= self.tick
+            && let Some(ready) = ready.map(|follower| follower.id.clone())
+        {
+            let _ = server.member.hand_over(ready);
+        }
+    }
+
+    fn post(&mut self, to: usize, delay: u64, message: Message) {
+        self.mail.push(Envelope { due: self.tick + delay, to, message });
+    }
+
+    fn deliver(&mut self) {
+        let tick = self.tick;
+        // Answers may arrive at once.
+        while let Some(due) = self.mail.iter().position(|envelope| envelope.due <= tick) {
+            let Envelope { to, message, .. } = self.mail.remove(due);
+            match message {
+                Message::ToEtcd { from, number, request } => {
+                    if tick < self.etcd_down_until {
+                        if self.chance(30) {
+                            let due = self.etcd_down_until;
+                            let message = Message::ToEtcd { from, number, request };
+                            self.mail.push(Envelope { due, to, message });
+                        }
+                        continue;
+                    }
+                    let reply = self.etcd.execute(&request, self.etcd_clock.at(tick));
+                    if self.etcd_links[from] && !self.chance(5) {
+                        let delay = self.random.u64(0..4);
+                        self.post(from, delay, Message::FromEtcd { number, reply });
+                    }
+                }
+                message if self.servers[to].paused_until > tick => {
+                    let due = self.servers[to].paused_until;
+                    self.mail.push(Envelope { due, to, message });
+                }
+                Message::FromEtcd { number, reply } => self.answered(to, number, reply),
+                Message::Stream { from, epoch, sent, log } => self.stream(to, &from, epoch, sent, log),
+                Message::Acknowledgement { from, epoch, probed, len } => {
+                    let path = self.faults.path;
+                    let server = &mut self.servers[to];
+                    let counts =
+                        server.leads() == Some(epoch) || server.leads().is_some() && !path.counts_anew;
+                    if counts {
+                        let probed = if path.counts_from_probe { probed } else { server.clock.at(tick) };
+                        let follower = server.followers.entry(from.clone()).or_insert(Follower {
+                            id: from,
+                            probed: 0,
+                            acknowledged: 0,
+                        });
+                        follower.probed = follower.probed.max(probed);
+                        follower.acknowledged = follower.acknowledged.max(len as u64);
+                    }
+                }
+            }
+        }
+        if tick == self.etcd_down_until {
+            self.etcd.recover(self.etcd_clock.at(tick));
+        }
+    }
+
+    fn index_of(&self, id: &MemberId) -> usize {
+        (id.node.as_bytes()[0] - b'a') as usize
+    }
+
+    fn stream(&mut self, to: usize, from: &MemberId, epoch: u64, sent: u64, log: Arc<Vec<u64>>) {
+        let from_index = self.index_of(from);
+        let tick = self.tick;
+        let refuses = self.faults.path.refuses;
+        let delay = self.random.u64(0..4);
+        let server = &mut self.servers[to];
+        let follows = match &server.orders.duty {
+            Duty::Follow { primary, epoch: own } => primary == from && *own == epoch,
+            Duty::Refuse => !refuses && server.member.shard().is_some_and(|shard| shard.epoch == epoch),
+            _ => false,
+        };
+        if !self.links[from_index][to] || !follows || (epoch, sent) < server.last_stream {
+            return;
+        }
+        server.last_stream = (epoch, sent);
+        server.has_data = true;
+        if server.loads_until > tick {
+            return;
+        }
+        let is_same = server.log.len() <= log.len() && log[..server.log.len()] == server.log[..];
+        if !is_same {
+            // It has a tail of its own, and is sent everything anew. What was on its disk is gone, too.
+            (server.log, server.synced, server.keeps_identity) = (Arc::default(), 0, false);
+            server.loads_until = tick + self.random.u64(1..30);
+            return;
+        }
+        server.log = log;
+        let has_disk = self.random.bool();
+        let server = &mut self.servers[to];
+        if has_disk {
+            server.sync();
+        }
+        let len =
+            if self.at_disk && self.faults.path.waits_for_disk { server.synced } else { server.log.len() };
+        server.acknowledged = server.clock.at(tick);
+        let id = server.id().clone();
+        if self.links[to][from_index] {
+            self.post(from_index, delay, Message::Acknowledgement { from: id, epoch, probed: sent, len });
+        }
+    }
+
+    fn ask(&mut self, index: usize, asked: Asked, request: Request) {
+        self.numbers += 1;
+        let number = self.numbers;
+        let sent = self.servers[index].clock.at(self.tick);
+        let gives_up = self.tick + GIVES_UP;
+        self.servers[index].asked.insert(number, (asked, sent, gives_up));
+        let is_late = self.slow && self.chance(10);
+        let delay = if is_late { self.random.u64(10..80) } else { self.random.u64(0..4) };
+        if self.etcd_links[index] && !self.chance(3) {
+            self.post(0, delay, Message::ToEtcd { from: index, number, request });
+        }
+    }
+
+    fn answered(&mut self, index: usize, number: u64, reply: Reply) {
+        let server = &mut self.servers[index];
+        let now = server.clock.at(self.tick);
+        // Given up, or asked by a former process.
+        let Some((asked, sent, _)) = server.asked.remove(&number) else { return };
+        match (asked, reply) {
+            (Asked::Read, Reply::Records(records)) => server.member.observe(records, now),
+            (Asked::Grant, Reply::Lease(id)) => {
+                server.lease = Some(id);
+                server.registered = false;
+                server.member.lease_lives(id, sent, now);
+            }
+            (Asked::KeepAlive, Reply::Lease(id)) => server.member.lease_lives(id, sent, now),
+            (Asked::KeepAlive, Reply::NoLease) => {
+                server.lease = None;
+                server.member.lease_lost();
+            }
+            (Asked::Transact(transaction), Reply::Transacted(revision)) => {
+                let outcome = revision.map_or(Outcome::Refused, Outcome::Committed);
+                server.member.settle(&transaction, outcome, now);
+            }
+            _ => {}
+        }
+    }
+
+    /// A server's turn.
+    fn act(&mut self, index: usize) {
+        let tick = self.tick;
+        let path = self.faults.path;
+        let server = &mut self.servers[index];
+        let now = server.clock.at(tick);
+        let given_up: Vec<u64> =
+            server.asked.iter().filter(|(_, asked)| asked.2 <= tick).map(|(&number, _)| number).collect();
+        for number in given_up {
+            if let Some((Asked::Transact(transaction), ..)) = server.asked.remove(&number) {
+                server.member.settle(&transaction, Outcome::Unknown, now);
+            }
+        }
+        if self.at_disk && self.chance(40) {
+            self.servers[index].sync();
+        }
+        if self.chance(35) {
+            self.tend(index);
+            let hears = self.chance(20);
+            let server = &mut self.servers[index];
+            server.hears_primary = hears && server.orders.duty != Duty::Wait;
+            let orders = server.member.step(now, &server.local(tick));
+            server.apply(orders, tick, &path);
+            let (transaction, offer) = (server.orders.transaction.clone(), server.orders.offer.clone());
+            if let Some(transaction) = transaction {
+                self.ask(index, Asked::Transact(transaction.clone()), Request::Transact(transaction));
+            }
+            let server = &mut self.servers[index];
+            if let Some((offer, lease)) = offer.zip(server.lease)
+                && server.offered != Some(offer.epoch)
+            {
+                server.offered = Some(offer.epoch);
+                let id = server.id().clone();
+                self.ask(index, Asked::Other, Request::PutOffer(id, offer, lease));
+            }
+        }
+        if let Some(epoch) = self.servers[index].leads() {
+            self.probe(index, epoch);
+            self.clients(index, epoch);
+        }
+    }
+
+    /// Lease, records, own key.
+    fn tend(&mut self, index: usize) {
+        let server = &self.servers[index];
+        let has = |test: fn(&Asked) -> bool| server.asked.values().any(|(asked, ..)| test(asked));
+        let leases = has(|asked| matches!(asked, Asked::Grant | Asked::KeepAlive));
+        let reads = has(|asked| matches!(asked, Asked::Read));
+        let (lease, registered, id) = (server.lease, server.registered, server.id().clone());
+        if !leases {
+            match lease {
+                None => self.ask(index, Asked::Grant, Request::Grant),
+                Some(lease) => self.ask(index, Asked::KeepAlive, Request::KeepAlive(lease)),
+            }
+        }
+        if !reads && self.chance(70) {
+            self.ask(index, Asked::Read, Request::Read);
+        }
+        if let Some(lease) = lease
+            && !registered
+        {
+            self.servers[index].registered = true;
+            self.ask(index, Asked::Other, Request::PutNode(id, lease));
+        }
+    }
+
+    fn probe(&mut self, index: usize, epoch: u64) {
+        let server = &self.servers[index];
+        let (from, log, sent) = (server.id().clone(), server.log.clone(), server.clock.at(self.tick));
+        for to in (0..SERVERS).filter(|&to| to != index) {
+            if self.chance(60) {
+                let delay = self.random.u64(0..4);
+                let stream = Message::Stream { from: from.clone(), epoch, sent, log: log.clone() };
+                self.post(to, delay, stream);
+            }
+        }
+    }
+
+    /// Requests of clients: one writes, one reads.
+    fn clients(&mut self, index: usize, epoch: u64) {
+        for is_write in [true, false] {
+            if !self.chance(30) {
+                continue;
+            }
+            let floor = self.floor;
+            let may = self.servers[index].may_serve(self.tick, &self.faults.path);
+            if !may {
+                continue;
+            }
+            // The process may be stopped between the look and the execution, or before the reply.
+            let stops = self.chance(4).then(|| self.tick + self.random.u64(10..70));
+            let number = if is_write {
+                self.written += 1;
+                self.written
+            } else {
+                self.servers[index].log.last().copied().unwrap_or(0)
+            };
+            let server = &mut self.servers[index];
+            if is_write {
+                server.append(number);
+            }
+            let len = server.log.len();
+            server.held.push_back(Held { epoch, len, number, is_write, floor });
+            if let Some(until) = stops {
+                server.paused_until = until;
+                return;
+            }
+        }
+    }
+
+    /// Sends the replies that may go.
+    fn release(&mut self) -> Option<String> {
+        let path = self.faults.path;
+        for index in 0..SERVERS {
+            let server = &mut self.servers[index];
+            if server.paused_until > self.tick || !server.may_serve(self.tick, &path) {
+                continue;
+            }
+            let held = std::mem::take(&mut server.held);
+            let (ready, waiting) = held.into_iter().partition(|held: &Held| {
+                server.is_acknowledged(held.len, self.at_disk, &path) || !held.is_write && !path.reads_wait
+            });
+            server.held = waiting;
+            let ready: VecDeque<Held> = ready;
+            for Held { number, is_write, floor, .. } in ready {
+                if is_write {
+                    self.acknowledged.push(number);
+                } else {
+                    self.reads += 1;
+                    if number < floor {
+                        return Some(format!("{} answers {number}, {floor} was seen before", server.id()));
+                    }
+                }
+                self.floor = self.floor.max(number);
+            }
+        }
+        None
+    }
+
+    /// What must hold at any time.
+    fn check(&mut self) -> Option<String> {
+        let serving: Vec<&Server> = self
+            .servers
+            .iter()
+            .filter(|server| server.paused_until <= self.tick)
+            .filter(|server| {
+                server.leads().is_some() && server.clock.at(self.tick) < server.orders.serve_until
+            })
+            .collect();
+        if let [one, other, ..] = &*serving {
+            return Some(format!("{} and {} both serve", one.id(), other.id()));
+        }
+        let shard = &self.etcd.records().shard.as_ref()?.value;
+        // Of a member that is not up its files count; one that is sent everything anew is not promoted
+        // meanwhile.
+        let is_whole = |server: &&Server| server.loads_until <= self.tick && !server.awaits_data();
+        for server in
+            self.servers.iter().filter(|server| shard.in_sync.contains(server.id())).filter(is_whole)
+        {
+            let lost = self.acknowledged.iter().find(|number| server.log.binary_search(number).is_err());
+            if let Some(lost) = lost {
+                return Some(format!("{} is in sync and lacks {lost}", server.id()));
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,545 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The in-sync set as the data path sees it: the members whose acknowledgements replies wait for,
+//! how far they have acknowledged the journal, and until when this server may serve.
+//!
+//! The group (`engine/group`) decides who is in the set and says so with [`InSync::set`]; nothing
+//! here ever removes a member. Offsets are the journal's. Reads take no lock; what they read is
+//! computed anew when an acknowledgement arrives and when the set changes.
+//!
+//! What counts is what a member has acknowledged *under the present epoch*: under another one it may
+//! have followed another primary in between. An acknowledgement stays good when its connection
+//! ends, since the member is a process: one that starts anew is another member.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+
+use braid_config::SyncLevel;
+use parking_lot::Mutex;
+
+/// The question how far replicas have got, `REPLCONF GETACK *`, encoded, in bytes.
+pub const QUESTION_LEN: u64 = 37;
+/// Questions whose times are remembered.
+const PROBES: usize = 64;
+/// The longest name of a node, and of a run, in bytes.
+const NAME_MAX: usize = 255;
+/// Nanoseconds after which a question that has not been answered is repeated.
+const ASK_AGAIN_NANOS: u64 = 100_000_000;
+/// The same while members have everything but not on disk: nothing tells when they have synced.
+const ASK_DISK_AGAIN_NANOS: u64 = 1_000_000;
+
+/// A process of a node: a server that starts anew is another member.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct MemberId {
+    pub node: Box<str>,
+    pub run: Box<str>,
+}
+
+/// A text that names no member.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("a member is named node/run, of printable characters without blanks")]
+pub struct BadMemberId;
+
+impl MemberId {
+    /// A member by its names.
+    ///
+    /// # Errors
+    /// If a name is empty, too long, or has a slash, a blank or a control character.
+    pub fn new(node: &str, run: &str) -> Result<MemberId, BadMemberId> {
+        let is_good = |name: &str| {
+            let is_plain =
+                |character: char| character != '/' && !character.is_whitespace() && !character.is_control();
+            !name.is_empty() && name.len() <= NAME_MAX && name.chars().all(is_plain)
+        };
+        match is_good(node) && is_good(run) {
+            true => Ok(MemberId { node: node.into(), run: run.into() }),
+            false => Err(BadMemberId),
+        }
+    }
+}
+
+impl fmt::Display for MemberId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}/{}", self.node, self.run)
+    }
+}
+
+impl FromStr for MemberId {
+    type Err = BadMemberId;
+
+    fn from_str(text: &str) -> Result<MemberId, BadMemberId> {
+        let (node, run) = text.split_once('/').ok_or(BadMemberId)?;
+        MemberId::new(node, run)
+    }
+}
+
+/// How far a member has acknowledged the journal under one epoch.
+struct Acknowledged {
+    member: MemberId,
+    epoch: u64,
+    /// Offsets, one more than acknowledged; 0 if it has acknowledged nothing.
+    memory: u64,
+    disk: u64,
+    /// When the newest question was sent that it has answered.
+    probe_nanos: Option<u64>,
+}
+
+/// A question to all replicas how far they have got.
+struct Probe {
+    /// The journal's end behind it: who has acknowledged this has received the question.
+    end: u64,
+    /// When it was sent at the earliest, nanoseconds of CLOCK_BOOTTIME.
+    nanos: u64,
+}
+
+#[derive(Default)]
+struct Members {
+    required: Vec<MemberId>,
+    acknowledged: Vec<Acknowledged>,
+    probes: VecDeque<Probe>,
+    /// The furthest offset for which a reply has waited too long, and since when it had waited.
+    late: Option<(u64, u64)>,
+}
+
+/// The in-sync set. One per server; without a group nothing waits.
+pub struct InSync {
+    epoch: AtomicU64,
+    /// Members of the committed set, this server included; 0 without one.
+    size: AtomicUsize,
+    /// One more than the offset that all required members have acknowledged; 0 if one of them has
+    /// acknowledged nothing, `u64::MAX` if none is required.
+    memory: AtomicU64,
+    disk: AtomicU64,
+    serve_until: AtomicU64,
+    /// Times that this server has stopped being primary.
+    losses: AtomicU64,
+    /// The furthest offset that a reply waits for.
+    wanted: AtomicU64,
+    /// The journal's end behind the last question, and when that was asked.
+    asked_end: AtomicU64,
+    asked_nanos: AtomicU64,
+    /// A thread is about to ask.
+    is_asking: AtomicBool,
+    members: Mutex<Members>,
+    on_change: OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
+
+impl Default for InSync {
+    fn default() -> InSync {
+        InSync {
+            epoch: AtomicU64::new(0),
+            size: AtomicUsize::new(0),
+            memory: AtomicU64::new(u64::MAX),
+            disk: AtomicU64::new(u64::MAX),
+            serve_until: AtomicU64::new(u64::MAX),
+            losses: AtomicU64::new(0),
+            wanted: AtomicU64::new(0),
+            asked_end: AtomicU64::new(0),
+            asked_nanos: AtomicU64::new(0),
+            is_asking: AtomicBool::new(false),
+            members: Mutex::default(),
+            on_change: OnceLock::new(),
+        }
+    }
+}
+
+impl InSync {
+    /// Replies wait from now on for these members besides this server, under `epoch`; `size` is that
+    /// of the committed set, this server included. Acknowledgements under other epochs do not count
+    /// any more.
+    pub fn set(&self, epoch: u64, required: Vec<MemberId>, size: usize) {
+        {
+            let mut members = self.members.lock();
+            if self.epoch.swap(epoch, Relaxed) != epoch {
+                members.late = None;
+                // A replica may have learnt of the epoch before this server has.
+                members.acknowledged.retain(|one| one.epoch >= epoch);
+            }
+            members.required = required;
+            self.size.store(size, Relaxed);
+            self.compute(&members);
+        }
+        self.tell();
+    }
+
+    /// This server is no longer the primary of a group: nothing waits any more, and replies that
+    /// were waiting are uncertain.
+    pub fn clear(&self) {
+        {
+            let mut members = self.members.lock();
+            members.required.clear();
+            members.acknowledged.clear();
+            members.late = None;
+            self.losses.fetch_add(1, SeqCst);
+            self.size.store(0, Relaxed);
+            self.epoch.store(0, Relaxed);
+            self.compute(&members);
+        }
+        self.tell();
+    }
+
+    /// Until when this server may serve, nanoseconds of CLOCK_BOOTTIME: `u64::MAX` without a group,
+    /// 0 for never.
+    pub fn set_serve_until(&self, nanos: u64) {
+        self.serve_until.store(nanos, SeqCst);
+        self.tell();
+    }
+
+    /// Whether this server may serve at `now`, nanoseconds of CLOCK_BOOTTIME.
+    #[inline]
+    pub fn may_serve(&self, now: u64) -> bool {
+        now <= self.serve_until.load(SeqCst)
+    }
+
+    /// Whether the right to serve may end: whether clocks must be read.
+    #[inline]
+    pub fn is_fenced(&self) -> bool {
+        self.serve_until.load(Relaxed) != u64::MAX
+    }
+
+    /// The offset that every required member has acknowledged under the present epoch, in memory or
+    /// on disk; 0 if one of them has not acknowledged anything yet, `u64::MAX` if none is required.
+    #[inline]
+    pub fn acknowledged(&self, level: SyncLevel) -> u64 {
+        match self.word(level).load(SeqCst) {
+            u64::MAX => u64::MAX,
+            word => word.saturating_sub(1),
+        }
+    }
+
+    /// Whether every required member has acknowledged the journal up to `offset`. Unlike a look at
+    /// [`InSync::acknowledged`] this is right for the offset 0, too.
+    #[inline]
+    pub fn covers(&self, level: SyncLevel, offset: u64) -> bool {
+        self.word(level).load(SeqCst) > offset
+    }
+
+    /// Whether somebody besides this server has to acknowledge.
+    #[inline]
+    pub fn requires_any(&self) -> bool {
+        self.memory.load(Relaxed) != u64::MAX
+    }
+
+    /// Size of the committed set, this server included; 0 if this server is not the primary of a
+    /// group.
+    pub fn size(&self) -> usize {
+        self.size.load(Relaxed)
+    }
+
+    /// The present epoch; 0 if this server is not the primary of a group.
+    pub fn epoch(&self) -> u64 {
+        self.epoch.load(Relaxed)
+    }
+
+    /// How often this server has stopped being primary. A reply to what was executed before the
+    /// last time is uncertain.
+    #[inline]
+    pub fn losses(&self) -> u64 {
+        self.losses.load(SeqCst)
+    }
+
+    /// The required members.
+    pub fn required(&self) -> Vec<MemberId> {
+        self.members.lock().required.clone()
+    }
+
+    /// Says who is told of changes of the set and of the right to serve; once.
+    pub fn on_change(&self, tell: impl Fn() + Send + Sync + 'static) {
+        // A second one would change nothing.
+        let _ = self.on_change.set(Box::new(tell));
+    }
+
+    /// A member has acknowledged the journal up to `memory`, and up to `disk` on disk, on a
+    /// connection with this epoch. True if all required members have more than before.
+    pub fn note(&self, member: &MemberId, epoch: u64, memory: u64, disk: Option<u64>) -> bool {
+        let mut members = self.members.lock();
+        if epoch < self.epoch.load(Relaxed) {
+            return false;
+        }
+        let Members { acknowledged, probes, .. } = &mut *members;
+        let at = acknowledged.iter().position(|one| one.epoch == epoch && one.member == *member);
+        let at = at.unwrap_or_else(|| {
+            let member = member.clone();
+            acknowledged.push(Acknowledged { member, epoch, memory: 0, disk: 0, probe_nanos: None });
+            acknowledged.len() - 1
+        });
+        let one = &mut acknowledged[at];
+        one.memory = one.memory.max(memory.saturating_add(1));
+        one.disk = one.disk.max(disk.map_or(0, |disk| disk.saturating_add(1)));
+        let newest = probes.iter().rev().find(|probe| probe.end <= memory).map(|probe| probe.nanos);
+        one.probe_nanos = one.probe_nanos.max(newest);
+        let before = (self.memory.load(Relaxed), self.disk.load(Relaxed));
+        self.compute(&members);
+        before != (self.memory.load(Relaxed), self.disk.load(Relaxed))
+    }
+
+    /// A connection of a member with this epoch has ended. What a required member has acknowledged
+    /// it still has.
+    pub fn detach(&self, member: &MemberId, epoch: u64) {
+        let mut members = self.members.lock();
+        let is_required = members.required.contains(member);
+        members.acknowledged.retain(|one| is_required || one.epoch != epoch || one.member != *member);
+    }
+
+    /// When the newest question was sent that a member has answered under the present epoch,
+    /// nanoseconds of CLOCK_BOOTTIME.
+    pub fn acknowledged_probe(&self, member: &MemberId) -> Option<u64> {
+        let (members, epoch) = (self.members.lock(), self.epoch.load(Relaxed));
+        let mut found = members.acknowledged.iter();
+        found.find(|one| one.epoch == epoch && one.member == *member)?.probe_nanos
+    }
+
+    /// A reply waits for `offset`.
+    pub fn want(&self, offset: u64) {
+        self.wanted.fetch_max(offset, SeqCst);
+    }
+
+    /// Whether the caller is to ask the replicas now: a reply waits for more than they have
+    /// acknowledged, and no question is under way. One question serves all replies that wait by
+    /// then; those that come later are asked for when it has been answered. Who is told to ask calls
+    /// [`InSync::asked`] afterwards.
+    pub fn must_ask(&self, level: SyncLevel, now: u64) -> bool {
+        if !self.requires_any() || self.covers(level, self.wanted.load(SeqCst)) {
+            return false;
+        }
+        let asked_end = self.asked_end.load(SeqCst);
+        let asked_from = asked_end.saturating_sub(QUESTION_LEN);
+        if asked_end > 0 && !self.covers(level, asked_from) {
+            let is_received = level == SyncLevel::Disk && self.covers(SyncLevel::Memory, asked_from);
+            let patience = if is_received { ASK_DISK_AGAIN_NANOS } else { ASK_AGAIN_NANOS };
+            if now.saturating_sub(self.asked_nanos.load(Relaxed)) < patience {
+                return false;
+            }
+        }
+        !self.is_asking.swap(true, SeqCst)
+    }
+
+    /// A question stands in the journal in front of `end`; `nanos` was read before it was sent.
+    pub fn asked(&self, end: u64, nanos: u64) {
+        self.note_probe(end, nanos);
+        self.asked_nanos.store(nanos, Relaxed);
+        self.asked_end.fetch_max(end, SeqCst);
+        self.is_asking.store(false, SeqCst);
+    }
+
+    /// The question that [`InSync::must_ask`] wanted could not be asked.
+    pub fn not_asked(&self) {
+        self.is_asking.store(false, SeqCst);
+    }
+
+    /// Remembers when a question was sent, behind which the journal ended at `end`.
+    pub fn note_probe(&self, end: u64, nanos: u64) {
+        let probes = &mut self.members.lock().probes;
+        // Two threads may come in the other order: the later place says enough.
+        if probes.back().is_some_and(|last| last.end >= end) {
+            return;
+        }
+        if probes.len() == PROBES {
+            probes.pop_front();
+        }
+        probes.push_back(Probe { end, nanos });
+    }
+
+    /// Up to where a reply has to wait if the journal ends at `end`: the last question is no change
+    /// that it could reveal.
+    pub fn without_question(&self, end: u64) -> u64 {
+        if self.asked_end.load(SeqCst) == end { end.saturating_sub(QUESTION_LEN) } else { end }
+    }
+
+    /// A reply has waited for `offset` since `since` (nanoseconds of CLOCK_BOOTTIME), too long.
+    pub fn note_late(&self, offset: u64, since: u64) {
+        let late = &mut self.members.lock().late;
+        if late.is_none_or(|(furthest, _)| furthest < offset) {
+            *late = Some((offset, since));
+        }
+    }
+
+    /// Required members that a reply has been waiting for longer than `timeout`, in nanoseconds.
+    pub fn slow_members(&self, level: SyncLevel, now: u64, timeout: u64) -> Vec<MemberId> {
+        let (members, epoch) = (self.members.lock(), self.epoch.load(Relaxed));
+        let Some((offset, _)) = members.late.filter(|(_, since)| now.saturating_sub(*since) > timeout) else {
+            return Vec::new();
+        };
+        let lacks = |member: &&MemberId| acknowledged_by(&members, epoch, member, level) <= offset;
+        members.required.iter().filter(lacks).cloned().collect()
+    }
+
+    fn word(&self, level: SyncLevel) -> &AtomicU64 {
+        match level {
+            SyncLevel::Memory => &self.memory,
+            SyncLevel::Disk => &self.disk,
+        }
+    }
+
+    fn compute(&self, members: &Members) {
+        let epoch = self.epoch.load(Relaxed);
+        for level in [SyncLevel::Memory, SyncLevel::Disk] {
+            let each = members.required.iter().map(|member| acknowledged_by(members, epoch, member, level));
+            self.word(level).store(each.min().unwrap_or(u64::MAX), SeqCst);
+        }
+    }
+
+    fn tell(&self) {
+        if let Some(tell) = self.on_change.get() {
+            tell();
+        }
+    }
+}
+
+/// One more than the offset that a member has acknowledged under an epoch.
+fn acknowledged_by(members: &Members, epoch: u64, member: &MemberId, level: SyncLevel) -> u64 {
+    let mut found = members.acknowledged.iter();
+    found.find(|one| one.epoch == epoch && one.member == *member).map_or(0, |one| match level {
+        SyncLevel::Memory => one.memory,
+        SyncLevel::Disk => one.disk,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SyncLevel::{Disk, Memory};
+    use super::*;
+
+    fn member(text: &str) -> MemberId {
+        text.parse().expect("a member's name")
+    }
+
+    #[test]
+    fn members_are_named_by_node_and_run() {
+        let one = member("a/1f");
+        assert_eq!((&*one.node, &*one.run, one.to_string()), ("a", "1f", "a/1f".to_owned()));
+        for wrong in ["", "a", "a/", "/1", "a/1/2", "a b/1", "a/1\n"] {
+            assert_eq!(wrong.parse::<MemberId>(), Err(BadMemberId), "{wrong:?}");
+        }
+        assert!(MemberId::new(&"x".repeat(256), "1").is_err());
+    }
+
+    #[test]
+    fn without_a_group_nothing_waits() {
+        let set = InSync::default();
+        assert!(set.covers(Memory, u64::MAX - 1) && set.may_serve(u64::MAX) && !set.is_fenced());
+        assert_eq!((set.acknowledged(Memory), set.size()), (u64::MAX, 0));
+        assert!(!set.must_ask(Memory, 0));
+    }
+
+    #[test]
+    fn all_members_count_and_not_some() {
+        let (set, a, b) = (InSync::default(), member("a/1"), member("b/1"));
+        set.set(3, vec![a.clone(), b.clone()], 3);
+        assert_eq!((set.acknowledged(Memory), set.covers(Memory, 0)), (0, false));
+        assert!(!set.note(&a, 3, 100, None));
+        assert_eq!((set.acknowledged(Memory), set.covers(Memory, 0)), (0, false));
+        assert!(set.note(&b, 3, 50, Some(20)));
+        assert_eq!(
+            (set.acknowledged(Memory), set.covers(Memory, 50), set.covers(Memory, 51)),
+            (50, true, false)
+        );
+        assert!(!set.covers(Disk, 0), "the other one has nothing on disk");
+        set.note(&a, 3, 100, Some(100));
+        assert_eq!(set.acknowledged(Disk), 20);
+        // It never goes back.
+        set.note(&b, 3, 10, Some(5));
+        set.detach(&b, 3);
+        assert_eq!((set.acknowledged(Memory), set.acknowledged(Disk)), (50, 20));
+        set.set(3, vec![a.clone()], 2);
+        assert_eq!(set.acknowledged(Memory), 100);
+        set.set(3, Vec::new(), 1);
+        assert_eq!(set.acknowledged(Memory), u64::MAX);
+    }
+
+    #[test]
+    fn another_epoch_and_another_run_begin_anew() {
+        let (set, a) = (InSync::default(), member("a/1"));
+        set.set(3, vec![a.clone()], 2);
+        set.note(&a, 2, 100, None);
+        set.note(&member("a/2"), 3, 100, None);
+        assert!(!set.covers(Memory, 0));
+        set.note(&a, 3, 100, None);
+        // It has learnt of the next epoch before this server has.
+        set.note(&a, 4, 70, None);
+        assert_eq!(set.acknowledged(Memory), 100);
+        set.set(4, vec![a.clone()], 2);
+        assert_eq!(set.acknowledged(Memory), 70);
+        set.set(5, vec![a.clone()], 2);
+        assert_eq!((set.acknowledged(Memory), set.covers(Memory, 0)), (0, false));
+        let losses = set.losses();
+        set.clear();
+        assert_eq!((set.losses(), set.size(), set.acknowledged(Memory)), (losses + 1, 0, u64::MAX));
+        assert_eq!(set.acknowledged_probe(&a), None);
+    }
+
+    #[test]
+    fn a_probe_counts_from_when_it_was_sent() {
+        let (set, a) = (InSync::default(), member("a/1"));
+        set.set(1, vec![a.clone()], 2);
+        set.note_probe(100, 1_000);
+        set.note_probe(200, 2_000);
+        set.note(&a, 1, 99, None);
+        assert_eq!(set.acknowledged_probe(&a), None);
+        set.note(&a, 1, 150, None);
+        assert_eq!(set.acknowledged_probe(&a), Some(1_000));
+        set.note(&a, 1, 200, None);
+        assert_eq!(set.acknowledged_probe(&a), Some(2_000));
+        // Two threads came in the other order.
+        set.note_probe(400, 5_000);
+        set.note_probe(300, 3_000);
+        set.note(&a, 1, 399, None);
+        assert_eq!(set.acknowledged_probe(&a), Some(2_000));
+        set.note(&a, 1, 400, None);
+        assert_eq!(set.acknowledged_probe(&a), Some(5_000));
+        set.set(2, vec![a.clone()], 2);
+        assert_eq!(set.acknowledged_probe(&a), None);
+        for number in 0..1000 {
+            set.note_probe(1000 + number, 10_000 + number);
+        }
+        set.note(&a, 2, 1999, None);
+        assert_eq!(set.acknowledged_probe(&a), Some(10_999));
+    }
+
+    #[test]
+    fn one_question_is_under_way_at_a_time() {
+        let (set, a) = (InSync::default(), member("a/1"));
+        set.set(1, vec![a.clone()], 2);
+        set.want(10);
+        assert!(set.must_ask(Memory, 0) && !set.must_ask(Memory, 0), "one thread asks");
+        set.asked(47, 0);
+        assert_eq!((set.without_question(47), set.without_question(50)), (10, 50));
+        set.want(60);
+        assert!(!set.must_ask(Memory, 1));
+        assert!(set.must_ask(Memory, ASK_AGAIN_NANOS), "the answer may be lost");
+        set.not_asked();
+        set.note(&a, 1, 47, None);
+        assert!(set.must_ask(Memory, 1), "what has come meanwhile");
+        set.asked(97, 1);
+        set.note(&a, 1, 97, Some(20));
+        assert!(!set.must_ask(Memory, 2) && !set.must_ask(Disk, 2));
+        assert!(set.must_ask(Disk, 1 + ASK_DISK_AGAIN_NANOS));
+    }
+
+    #[test]
+    fn slow_members_lack_what_a_reply_has_waited_for() {
+        let (set, a, b) = (InSync::default(), member("a/1"), member("b/1"));
+        set.set(1, vec![a.clone(), b.clone()], 3);
+        set.note(&a, 1, 100, None);
+        set.note(&b, 1, 99, None);
+        assert!(set.slow_members(Memory, u64::MAX, 0).is_empty());
+        set.note_late(100, 1_000);
+        assert!(set.slow_members(Memory, 1_500, 500).is_empty());
+        assert_eq!(set.slow_members(Memory, 1_501, 500), [b.clone()]);
+        assert_eq!(set.slow_members(Disk, 1_501, 500), [a, b.clone()]);
+        set.note(&b, 1, 100, None);
+        assert!(set.slow_members(Memory, 1_501, 500).is_empty());
+    }
+
+    #[test]
+    fn the_right_to_serve_ends() {
+        let set = InSync::default();
+        set.set_serve_until(50);
+        assert!(set.is_fenced() && set.may_serve(50) && !set.may_serve(51));
+        set.set_serve_until(0);
+        assert!(!set.may_serve(1));
+    }
+}
