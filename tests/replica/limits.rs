@@ -130,7 +130,7 @@ fn what_a_slow_replica_has_to_come_evicts_nothing() {
         client.send(&change.repeat(30));
         (0..30).for_each(|_| assert!(!client.read().is_error()));
     }
-    assert!(figure(&mut client, "memory", "mem_clients_slaves") > 10 << 20);
+    wait_for("it is behind", || figure(&mut client, "memory", "mem_clients_slaves") > 10 << 20);
     assert!(figure(&mut client, "memory", "mem_not_counted_for_evict") > 10 << 20);
     assert_eq!(figure(&mut client, "stats", "evicted_keys"), 0);
     assert_eq!(client.call("DBSIZE").to_string(), "(integer) 50");

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The link byte by byte: what a replica says, and what it gets.
 
-use braid_tests::{RawClient, TestServer, Value, request};
+use braid_tests::server::program_under_test;
+use braid_tests::{RawClient, TestServer, Value, request, wait_for};
 
-use crate::{figure, primary};
+use crate::{figure, peers, primary};
 
 /// A line as a reply that is no RESP.
 pub fn line(client: &mut RawClient) -> String {
@@ -48,6 +49,27 @@ pub fn attached(server: &TestServer) -> (RawClient, String, i64) {
     let (id, offset) = (words[1].to_owned(), words[2].parse().expect("an offset"));
     assert!(copy(&mut link).starts_with(b"REDIS00"));
     (link, id, offset)
+}
+
+#[test]
+fn the_log_says_what_a_replica_asks_for_wrongly() {
+    for program in
+        [program_under_test().clone()].into_iter().chain(peers().into_iter().map(|peer| peer.program))
+    {
+        let server = TestServer::start_program(&program, &["--repl-diskless-sync-delay", "0"]);
+        let mut link = server.connect();
+        assert_eq!(link.call("PSYNC a b").text(), "ERR value is not an integer or out of range");
+        link.send(&request("PSYNC ? -1"));
+        assert!(line(&mut link).starts_with("+FULLRESYNC"));
+        link.send(&request("GET k"));
+        for told in [
+            "asks for synchronization but with a wrong offset",
+            "Replica generated a reply to command 'get', disconnecting it: id=",
+            " is sending an error to its replica: 'Replica can't interact with the keyspace' after processing the command 'get'",
+        ] {
+            wait_for(told, || server.log().contains(told));
+        }
+    }
 }
 
 #[test]

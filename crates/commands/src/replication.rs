@@ -76,7 +76,10 @@ fn psync(call: &mut Call) -> CommandResult {
     if call.session.replica.is_some() {
         return Ok(());
     }
-    let next = call.integer_arg(2)?;
+    let next = call.integer_arg(2).inspect_err(|_| {
+        let client = describe(&call.session.record);
+        log::warn!("Replica {client} asks for synchronization but with a wrong offset");
+    })?;
     if call.args.len() > 3 && call.arg_is(3, "failover") {
         take_over(call)?;
     }

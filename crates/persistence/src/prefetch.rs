@@ -7,6 +7,7 @@
 
 use std::cell::RefCell;
 use std::io::{self, Read};
+use std::ops::Range;
 
 /// Fewer bytes than these are to be filled up.
 const LOW: usize = 256 << 10;
@@ -28,9 +29,9 @@ pub struct PrefetchReader<R> {
 
 struct State<R> {
     source: R,
-    /// Those from `taken` on have not been read.
+    /// `FULL` bytes; those in `unread` are waiting.
     bytes: Vec<u8>,
-    taken: usize,
+    unread: Range<usize>,
     /// The source has ended, or has failed.
     is_over: bool,
     failure: Option<io::Error>,
@@ -38,41 +39,32 @@ struct State<R> {
 
 impl<R: Read> PrefetchReader<R> {
     pub fn new(source: R) -> PrefetchReader<R> {
-        let bytes = Vec::with_capacity(FULL);
-        let state = State { source, bytes, taken: 0, is_over: false, failure: None };
+        let bytes = vec![0; FULL];
+        let state = State { source, bytes, unread: 0..0, is_over: false, failure: None };
         PrefetchReader { state: RefCell::new(state) }
     }
 
     /// The source, and the number of bytes that were taken from it and not read.
     pub fn into_source(self) -> (R, usize) {
         let state = self.state.into_inner();
-        let unread = state.unread();
-        (state.source, unread)
-    }
-}
-
-impl<R> State<R> {
-    fn unread(&self) -> usize {
-        self.bytes.len() - self.taken
+        (state.source, state.unread.len())
     }
 }
 
 impl<R: Read> Prefetch for PrefetchReader<R> {
     fn is_low(&self) -> bool {
         let state = self.state.borrow();
-        !state.is_over && state.unread() < LOW
+        !state.is_over && state.unread.len() < LOW
     }
 
     fn fill(&self) {
-        let State { source, bytes, taken, is_over, failure } = &mut *self.state.borrow_mut();
-        bytes.drain(..std::mem::take(taken));
-        while bytes.len() < FULL && !*is_over {
-            let len = bytes.len();
-            bytes.resize(FULL, 0);
-            let outcome = source.read(&mut bytes[len..]);
-            bytes.truncate(len + *outcome.as_ref().unwrap_or(&0));
-            match outcome {
-                Ok(count) => *is_over = count == 0,
+        let State { source, bytes, unread, is_over, failure } = &mut *self.state.borrow_mut();
+        bytes.copy_within(unread.clone(), 0);
+        *unread = 0..unread.len();
+        while unread.end < FULL && !*is_over {
+            match source.read(&mut bytes[unread.end..]) {
+                Ok(0) => *is_over = true,
+                Ok(count) => unread.end += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => (*is_over, *failure) = (true, Some(error)),
             }
@@ -83,10 +75,11 @@ impl<R: Read> Prefetch for PrefetchReader<R> {
 impl<R: Read> Read for &PrefetchReader<R> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         let state = &mut *self.state.borrow_mut();
-        let count = state.unread().min(to.len());
+        let count = state.unread.len().min(to.len());
         if count > 0 {
-            to[..count].copy_from_slice(&state.bytes[state.taken..state.taken + count]);
-            state.taken += count;
+            let from = state.unread.start;
+            to[..count].copy_from_slice(&state.bytes[from..from + count]);
+            state.unread.start += count;
             return Ok(count);
         }
         match state.failure.take() {

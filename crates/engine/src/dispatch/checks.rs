@@ -189,7 +189,7 @@ pub(super) fn check(
     if session.attention & session_attention::MONITORS != 0
         && flags.any(Flags::READONLY | Flags::WRITE | Flags::MAY_REPLICATE)
     {
-        return Err(CommandError::text("ERR Replica can't interact with the keyspace"));
+        return Err(no_keyspace());
     }
     if session.attention & session_attention::FED != 0 {
         check_fed(session, command)?;
@@ -321,6 +321,13 @@ fn check_listening(session: &Session, command: &Command) -> Result<(), CommandEr
     )))
 }
 
+/// Why replicas and monitors may not use keys.
+const NO_KEYSPACE: &str = "Replica can't interact with the keyspace";
+
+fn no_keyspace() -> CommandError {
+    CommandError::text(format!("ERR {NO_KEYSPACE}"))
+}
+
 /// A replica's connection carries the change stream only: a reply would be taken for a part of it.
 #[cold]
 fn check_fed(session: &mut Session, command: &Command) -> Result<(), CommandError> {
@@ -332,8 +339,15 @@ fn check_fed(session: &mut Session, command: &Command) -> Result<(), CommandErro
         command.full_name,
         session.record.id
     );
+    // Others have a reply, which is not sent.
+    if command.spec.flags.any(Flags::READONLY | Flags::WRITE | Flags::MAY_REPLICATE) {
+        log::warn!(
+            "== CRITICAL == This master is sending an error to its replica: '{NO_KEYSPACE}' after processing the command '{}'",
+            command.full_name
+        );
+    }
     session.close();
-    Err(CommandError::text("ERR Replica can't interact with the keyspace"))
+    Err(no_keyspace())
 }
 
 /// The error while a script has stopped the world for long.

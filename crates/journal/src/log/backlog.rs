@@ -158,7 +158,7 @@ impl Journal {
         writer: &mut Writer,
         db: Option<u32>,
         bytes: &[u8],
-    ) -> std::ops::Range<u64> {
+    ) -> Range<u64> {
         let range = self.take(slot, db.map(|db| (db, db)), bytes.len());
         let from = range.start + range.select.len() as u64;
         {
@@ -172,7 +172,7 @@ impl Journal {
         self.copy(&mut writer.chunk, from, bytes);
         self.notes[slot].store(u64::MAX, Release);
         writer.news = true;
-        range.start..range.end
+        from..range.end
     }
 }
 
