@@ -213,10 +213,8 @@ impl Engine {
         }
         let waited = now.saturating_sub(wait.since);
         let timeout = u64::from(self.config.sync_timeout_ms()) * NANOS_PER_MS;
-        if waited > timeout {
-            if wait.offset != NOT_KNOWN {
-                set.note_late(wait.offset, wait.since);
-            }
+        if waited > timeout && wait.offset != NOT_KNOWN {
+            set.note_late(wait.offset, wait.since);
         }
         let lease = self.sync_writes.lease_ms.load(Relaxed).saturating_mul(NANOS_PER_MS);
         (waited > timeout.saturating_add(lease)).then_some(Settled::Uncertain)
