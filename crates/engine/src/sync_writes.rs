@@ -71,7 +71,7 @@ impl Engine {
         let others = set.size().saturating_sub(1);
         let are_few = set.size() > 0 && others < config.min_sync_replicas() as usize;
         self.attention.set(FEW_IN_SYNC, any_waits && are_few);
-        self.ring_holders();
+        self.ring_holders(None);
     }
 
     /// Whether the settings of synchronous writes go together and can be followed.
@@ -129,7 +129,8 @@ impl Engine {
         }
         let on_disk = on_disk.map(|on_disk| on_disk.min(offset));
         if self.replication.in_sync.note(member, *epoch, offset, on_disk) {
-            self.ring_holders();
+            // The caller's loop looks before it sleeps.
+            self.ring_holders(Some(context.slot));
         }
         if !context.outside && self.must_ask_members() {
             self.ask_members(context);
@@ -258,10 +259,10 @@ impl Engine {
         i64::try_from(next.saturating_sub(waited)).unwrap_or(i64::MAX).clamp(0, 100) + 1
     }
 
-    /// Rings the loops that hold replies for members.
-    fn ring_holders(&self) {
+    /// Rings the loops that hold replies for members, but the caller's own.
+    fn ring_holders(&self, own: Option<usize>) {
         let loops = std::mem::take(&mut *self.sync_writes.loops.lock());
-        for slot in loops {
+        for slot in loops.into_iter().filter(|&slot| own != Some(slot)) {
             self.mailboxes[slot].ring();
         }
     }

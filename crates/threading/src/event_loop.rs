@@ -191,6 +191,8 @@ impl<M: Model> EventLoop<M> {
         }
         self.release_replies();
         self.serve_events(events);
+        // A replica of this loop may have acknowledged them.
+        self.release_replies();
         self.evict_clients();
         self.drop_finished();
         let now = clock::unix_ms();
