@@ -60,8 +60,7 @@ impl Group {
     pub fn wait_for_other(&self, than: usize) -> usize {
         let mut found = None;
         wait_for("another server is the primary", || {
-            found = (0..self.servers.len())
-                .find(|&index| index != than && is_primary(&self.servers[index]));
+            found = (0..self.servers.len()).find(|&index| index != than && is_primary(&self.servers[index]));
             found.is_some()
         });
         found.expect("found")
@@ -76,9 +75,7 @@ impl Group {
             ..braid_etcd::Options::default()
         });
         let found = client.expect("a client").get(b"/braid/g/shard/0").expect("an answer");
-        found.map_or(serde_json::Value::Null, |pair| {
-            serde_json::from_slice(&pair.value).expect("a record")
-        })
+        found.map_or(serde_json::Value::Null, |pair| serde_json::from_slice(&pair.value).expect("a record"))
     }
 
     pub fn epoch(&self) -> u64 {
@@ -105,16 +102,25 @@ impl Group {
 /// Arguments of the server `n<index>` of the group `g`.
 pub fn arguments(endpoint: &str, index: usize) -> Vec<String> {
     let node = format!("n{index}");
-    ["--group-name", "g", "--node-name", &node, "--etcd-endpoints", endpoint, "--repl-diskless-sync-delay", "0"]
-        .map(String::from)
-        .to_vec()
+    [
+        "--group-name",
+        "g",
+        "--node-name",
+        &node,
+        "--etcd-endpoints",
+        endpoint,
+        "--repl-diskless-sync-delay",
+        "0",
+    ]
+    .map(String::from)
+    .to_vec()
 }
 
 /// Whether a server says that it is a primary; false if it says nothing.
 pub fn is_primary(server: &TestServer) -> bool {
     let Some(mut client) = try_connect(server) else { return false };
     client.try_send(b"*1\r\n$4\r\nROLE\r\n").is_ok()
-        && client.try_read().is_ok_and(|role| role.text().contains("master"))
+        && client.try_read().is_ok_and(|role| role.to_string().contains("master"))
 }
 
 /// A connection that does not wait for long; none if the server is down.
