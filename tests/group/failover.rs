@@ -98,6 +98,25 @@ fn a_handover_refuses_and_loses_nothing() {
 }
 
 #[test]
+fn info_shows_the_group() {
+    let Some(group) = Group::start(2, &[]) else { return };
+    let primary = group.primary().expect("a primary");
+    for (index, server) in group.servers.iter().enumerate() {
+        let mut client = server.connect();
+        let mut field = |name: &str| client.info_field("group", name).unwrap_or_default();
+        assert_eq!((field("group_name"), field("node_name")), ("g".into(), format!("n{index}")));
+        assert_eq!(field("group_role"), if index == primary { "primary" } else { "replica" });
+        assert_eq!(field("group_primary"), format!("n{primary}"));
+        assert_eq!((field("group_epoch"), field("group_in_sync")), ("1".into(), "n0,n1".into()));
+        assert_eq!((field("group_members"), field("group_etcd_status")), ("2".into(), "up".into()));
+        let lease: i64 = field("group_lease_ms").parse().expect("a number");
+        assert!((1..=2000).contains(&lease), "{lease}");
+        let port = group.servers[1].port();
+        assert!(field("group_member1").starts_with(&format!("name=n1,host=127.0.0.1,port={port},")));
+    }
+}
+
+#[test]
 fn roles_are_the_groups_affair() {
     let Some(group) = Group::start(2, &[]) else { return };
     let primary = group.primary().expect("a primary");
