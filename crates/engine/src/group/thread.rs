@@ -43,7 +43,7 @@ fn run(engine: &Arc<Engine>, group: &Arc<Group>) {
     let step = Duration::from_millis((group.settings.lease_ms / STEPS).max(1));
     let mut member = Member::new(group.id.clone(), group.timing, Rules::default(), boot_nanos());
     let mut duties = duty::Duties::new(engine, group);
-    let mut lease = None;
+    let (mut lease, mut taken) = (None, None);
     while !engine.shutdown.load(Relaxed) {
         let news = {
             let mut news = group.news.lock();
@@ -83,7 +83,7 @@ fn run(engine: &Arc<Engine>, group: &Arc<Group>) {
         duties.hand_over(&mut member);
         let orders = member.step(boot_nanos(), &duties.local(&member));
         duties.carry_out(&orders, &member);
-        say_where(engine, group, &member, lease);
+        say_where(engine, group, &member, lease, &mut taken);
         let Some(lease) = lease else { continue };
         let mut wishes = group.wishes.lock();
         let Wishes { transaction, offer, .. } = &mut *wishes;
@@ -119,26 +119,26 @@ fn note_regress(member: &mut Member, records: &braid_group::Snapshot) {
     member.forget_records();
 }
 
-/// Has this server's record in etcd say where it is.
-fn say_where(engine: &Engine, group: &Group, member: &Member, lease: Option<i64>) {
+/// Has this server's record in etcd say where it is. `taken`: the run of another server with this
+/// one's name that the log has told of.
+fn say_where(
+    engine: &Engine,
+    group: &Group,
+    member: &Member,
+    lease: Option<i64>,
+    taken: &mut Option<Arc<str>>,
+) {
     let (Some(lease), Some(records)) = (lease, member.snapshot()) else { return };
     let node = engine.own_node(group);
     match records.nodes.get(&group.id.node) {
         Some(known) if *known == node => {}
         // Its former process's record is gone when that one's lease is; another server's stays.
         Some(known) if known.run != node.run => {
-            let is_other =
-                (&known.host, known.port, known.tls_port) != (&node.host, node.port, node.tls_port);
-            let mut view = group.view.lock();
-            if is_other && view.etcd_error.is_empty() {
-                view.etcd_error =
-                    format!("another server is {} at {}:{}", group.id.node, known.host, known.port);
-                log::warn!(
-                    "There is another server with the name {}: {}:{}",
-                    group.id.node,
-                    known.host,
-                    known.port
-                );
+            let place = |node: &Node| (node.host.clone(), node.port, node.tls_port);
+            let is_other = place(known) != place(&node);
+            if is_other && taken.replace(Arc::clone(&known.run)).as_ref() != Some(&known.run) {
+                let Node { host, port, .. } = known;
+                log::warn!("There is another server with the name {}: {host}:{port}", group.id.node);
             }
         }
         _ => {
