@@ -96,6 +96,7 @@ fn options_of_the_tools_exist() {
     let tools = [
         ("braid-bench", source(&["bench", "client"])),
         ("braid-top", source(&["top", "client"])),
+        ("braid-cluster", source(&["cluster", "client"])),
         ("braid-check-rdb", source(&["check"])),
         ("braid-check-aof", source(&["check"])),
     ];
