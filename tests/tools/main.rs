@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The tools as users run them: braid-bench and braid-top as programs, against the server under test.
+//! The tools as users run them: braid-bench, braid-top and braid-cluster as programs, against the
+//! server under test.
 //!
-//!   cargo test -p braid-tests --test tools
 //!
 //! The programs are looked for beside the test executable and built if they are not there.
 
 mod bench;
+mod cluster;
 mod top;
 
 use std::path::PathBuf;
