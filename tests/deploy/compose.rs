@@ -35,8 +35,8 @@ fn the_compose_file_is_valid_and_its_servers_start() {
 #[test]
 fn the_clients_script_is_valid() {
     let file = std::fs::read_to_string(deploy("compose.yaml")).expect("a file");
-    let begin = file.find("      - |\n").expect("a script") + 8;
-    let script: String = file[begin..]
+    let (_, after) = file.split_once("      - |\n").expect("a script");
+    let script: String = after
         .lines()
         .take_while(|line| line.is_empty() || line.starts_with("        "))
         .map(|line| format!("{}\n", line.replace("$$", "$")))

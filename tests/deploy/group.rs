@@ -22,6 +22,8 @@ struct Group {
     programs: tempfile::TempDir,
     ports: Vec<u16>,
     etcd_ports: [u16; 2],
+    /// Where etcd and redis-cli are.
+    path: std::ffi::OsString,
 }
 
 impl Group {
@@ -30,11 +32,15 @@ impl Group {
         let server = std::fs::canonicalize(program_under_test()).expect("the server");
         std::os::unix::fs::symlink(server, programs.path().join("braid-server")).expect("a link");
         let folder = tempfile::tempdir().expect("a folder");
+        let peers = std::env::var_os("BRAID_PEERS_DIR").map(PathBuf::from);
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let folders = std::env::split_paths(&path).chain(peers);
         Group {
             folder,
             programs,
             ports: (0..3).map(|_| free_port()).collect(),
             etcd_ports: [free_port(), free_port()],
+            path: std::env::join_paths(folders).expect("folders without colons"),
         }
     }
 
@@ -47,7 +53,8 @@ impl Group {
             .env("PROGRAMS", self.programs.path())
             .env("PORTS", words(&self.ports))
             .env("ETCD_PORTS", words(&self.etcd_ports))
-            .env("LEASE_MS", "2000");
+            .env("LEASE_MS", "2000")
+            .env("PATH", &self.path);
         command
     }
 
@@ -119,6 +126,19 @@ impl Client {
         }
         panic!("no line '{begin}' in {:#?}", self.seen);
     }
+
+    /// Waits for a count of writes after what was seen.
+    #[track_caller]
+    fn wait_for_writes(&mut self) {
+        let end = Instant::now() + PATIENCE;
+        while let Ok(line) = self.lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            self.seen.push(line.clone());
+            if line.ends_with(" writes") {
+                return;
+            }
+        }
+        panic!("no more writes after {:#?}", self.seen);
+    }
 }
 
 impl Drop for Client {
@@ -137,8 +157,9 @@ fn port_of(line: &str) -> u16 {
 #[test]
 fn the_client_goes_on_when_the_primary_is_killed() {
     let test = "deploy/group";
+    let has_etcd = braid_tests::etcd::program().is_some();
     if !is_braid()
-        || !is_there(test, "etcd", runs("etcd", &["--version"]))
+        || !is_there(test, "etcd", has_etcd)
         || !is_there(test, "redis-cli", runs("redis-cli", &["--version"]))
     {
         return;
@@ -192,19 +213,4 @@ fn mistakes_are_told() {
     let output = group.command("start").env("PROGRAMS", nowhere.path()).output().expect("it starts");
     assert!(String::from_utf8_lossy(&output.stderr).contains("braid-server is not built"), "{output:?}");
     assert!(group.run("stop").contains("Nothing runs"));
-}
-
-impl Client {
-    /// Waits for a count of writes after what was seen.
-    #[track_caller]
-    fn wait_for_writes(&mut self) {
-        let end = Instant::now() + PATIENCE;
-        while let Ok(line) = self.lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
-            self.seen.push(line.clone());
-            if line.ends_with(" writes") {
-                return;
-            }
-        }
-        panic!("no more writes after {:#?}", self.seen);
-    }
 }

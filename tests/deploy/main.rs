@@ -5,8 +5,8 @@
 //!
 //!   cargo test -p braid-tests --test deploy
 //!
-//! Needs etcd-server, python3-seccomp, python3-yaml and systemd (the package, for `systemd-analyze`; it need not run). The
-//! Helm chart is checked by `tests/deploy/charts`, by hand.
+//! Needs etcd-server, redis-tools, python3-seccomp, python3-yaml and systemd (the package, for
+//! `systemd-analyze`; it need not run). The Helm chart is checked by `tests/deploy/charts`, by hand.
 
 mod compose;
 mod group;

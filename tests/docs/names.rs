@@ -11,7 +11,11 @@ use crate::text::{self, spans, split, words};
 use crate::{files, no_complaints, pages, root};
 
 /// Words of a directive's shape in code spans that are none: other programs, values of directives, fields.
-const NO_DIRECTIVES: [&str; 15] = [
+const NO_DIRECTIVES: [&str; 19] = [
+    "etcd-client",
+    "etcd-server",
+    "group-member",
+    "redis-tools",
     "keydb-cli",
     "redis-benchmark",
     "redis-check-aof",

@@ -2,6 +2,7 @@
 //! The tools as users run them: braid-bench, braid-top and braid-cluster as programs, against the
 //! server under test.
 //!
+//!   cargo test -p braid-tests --test tools
 //!
 //! The programs are looked for beside the test executable and built if they are not there.
 
