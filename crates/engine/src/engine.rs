@@ -232,6 +232,9 @@ impl Engine {
         engine.apply_settings();
         // Set once, here.
         let _ = engine.keyspace.observer.set(Arc::clone(&engine.hub) as Arc<dyn Observer>);
+        if let Some(group) = &engine.group {
+            engine.sync_writes.lease_ms.store(group.settings.lease_ms, Relaxed);
+        }
         engine.set_in_group(engine.group.is_some());
         follow_settings(&engine);
         engine.check_sync_writes(&engine.config).map_err(std::io::Error::other)?;

@@ -67,7 +67,9 @@ impl Member {
             && local.former.as_deref() == Some(&*shard.primary.run);
         let is_settled = self.pending.is_none() || !self.rules.keeps_refusing;
         let Role::Replica(following) = &mut self.role else { return None };
-        let patience = if local.hears_primary { PATIENCE * self.timing.lease } else { 0 };
+        // One that was handed the place has yet to bind its lease.
+        let leases = if local.hears_primary { PATIENCE } else { u64::from(!following.was_held) };
+        let patience = leases * self.timing.lease;
         let is_free = following.free_since.is_some_and(|since| now >= since + patience)
             && snapshot.holder.is_none()
             && seen.is_some();

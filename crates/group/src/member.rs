@@ -119,6 +119,8 @@ pub(crate) struct Following {
     pub refuses_since: u64,
     /// Since when nobody holds the primary's lease.
     pub free_since: Option<u64>,
+    /// The primary of this epoch has held it.
+    pub was_held: bool,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -246,8 +248,11 @@ impl Member {
             self.adopt(&shard.value, now);
         }
         if let Role::Replica(following) = &mut self.role {
-            following.free_since = match snapshot.holder {
-                Some(_) => None,
+            following.free_since = match &snapshot.holder {
+                Some(holder) => {
+                    following.was_held |= holder.epoch == self.epoch;
+                    None
+                }
                 None => following.free_since.or(Some(now)),
             };
         }

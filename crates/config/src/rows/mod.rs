@@ -229,6 +229,7 @@ mod tests {
             memory::TYPES,
             persistence::TYPES,
             replication::TYPES,
+            group::TYPES,
             cluster::TYPES,
             types::TYPES,
             observe::TYPES,

@@ -24,12 +24,9 @@ impl Settings {
     /// The settings; nothing without `group-name`. An error says what is wrong.
     pub(super) fn of_config(config: &Config) -> Result<Option<Settings>, String> {
         let name = config.group_name().to_string();
-        let endpoints: Vec<String> = config
-            .etcd_endpoints()
-            .split([',', ' '])
-            .filter(|text| !text.is_empty())
-            .map(String::from)
-            .collect();
+        let endpoints = config.etcd_endpoints();
+        let endpoints: Vec<String> =
+            endpoints.split([',', ' ']).filter(|text| !text.is_empty()).map(String::from).collect();
         if name.is_empty() {
             return if endpoints.is_empty() && config.node_name().is_empty() {
                 Ok(None)

@@ -51,6 +51,34 @@ impl View {
     }
 }
 
+impl View {
+    /// As INFO names it.
+    pub fn role_name(&self) -> &'static str {
+        match (self.is_primary, self.is_candidate) {
+            (true, _) => "primary",
+            (false, true) => "candidate",
+            (false, false) => "replica",
+        }
+    }
+
+    /// Milliseconds that this server may serve as the primary from now on; -1: without an end.
+    pub fn serve_ms(&self, now: u64) -> i64 {
+        match self.serve_until {
+            u64::MAX => -1,
+            until => milliseconds(until.saturating_sub(now)),
+        }
+    }
+
+    /// Milliseconds that its lease is surely alive.
+    pub fn lease_ms(&self, now: u64) -> i64 {
+        milliseconds(self.lease_until.saturating_sub(now))
+    }
+}
+
+fn milliseconds(nanos: u64) -> i64 {
+    i64::try_from(nanos / 1_000_000).unwrap_or(i64::MAX)
+}
+
 /// The nodes of members, with commas between.
 pub fn names(members: &BTreeSet<MemberId>) -> String {
     members.iter().map(|member| &*member.node).collect::<Vec<_>>().join(",")

@@ -35,6 +35,7 @@ use crate::engine::Engine;
 const TICK: Duration = Duration::from_millis(100);
 /// Between two attempts.
 const RETRY: Duration = Duration::from_secs(1);
+const GROUP_RETRY: Duration = Duration::from_millis(50);
 /// Between two acknowledgements.
 const ACK_EVERY: Duration = Duration::from_secs(1);
 /// Between two signs of life during a full sync.
@@ -92,7 +93,8 @@ fn run(engine: &Arc<Engine>) {
                 }
                 log::warn!("{error}");
                 if !was_up {
-                    link.rest(generation, RETRY);
+                    // A new primary of a group may have to learn yet that it is one.
+                    link.rest(generation, if engine.group.is_some() { GROUP_RETRY } else { RETRY });
                 }
             }
         }

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Settings that cannot be right, servers with one name, and records that are not understood.
+
+use std::process::{Command, Stdio};
+
+use braid_tests::server::{free_port, program_under_test};
+use braid_tests::{Etcd, Options, TestServer, wait_for};
+
+use crate::{Group, arguments, is_primary};
+
+/// Starts a server that must not come up; what it says.
+fn refused(arguments: &[&str]) -> String {
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = Command::new(program_under_test())
+        .current_dir(&folder)
+        .args(["--port", &free_port().to_string()])
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .expect("it starts");
+    assert!(!output.status.success(), "it came up with {arguments:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+#[test]
+fn settings_that_contradict_each_other_are_refused() {
+    let etcd = ["--etcd-endpoints", "127.0.0.1:1"];
+    let group = ["--group-name", "g"];
+    for (arguments, reason) in [
+        (&[&group[..]].concat(), "group-name needs etcd-endpoints"),
+        (&[&etcd[..]].concat(), "group-name is missing"),
+        (&[&group[..], &["--etcd-endpoints", "127.0.0.1"]].concat(), "no etcd endpoint"),
+        (&[&["--group-name", "a/b"], &etcd[..]].concat(), "group-name 'a/b' may have"),
+        (&[&group[..], &etcd, &["--node-name", "a b"]].concat(), "node-name 'a b' may have"),
+        (
+            &[&group[..], &etcd, &["--replicaof", "127.0.0.1", "1"]].concat(),
+            "replicaof cannot be used in a group",
+        ),
+        (&[&group[..], &etcd, &["--etcd-ca-cert-file", "/nosuch"]].concat(), "/nosuch"),
+        (&[&group[..], &etcd, &["--lease-time", "2500"]].concat(), "whole seconds"),
+        (&[&["--sync-writes", "yes"][..]].concat(), "group"),
+    ] {
+        let told = refused(arguments);
+        assert!(told.contains(reason), "{arguments:?}: {told}");
+    }
+}
+
+#[test]
+fn a_server_without_etcd_waits_and_says_so() {
+    let port = free_port();
+    let server = TestServer::start_with(Options {
+        arguments: arguments(&format!("127.0.0.1:{port}"), 0),
+        ..Options::default()
+    });
+    wait_for("the log says so", || server.log().contains("the group goes on as it is"));
+    let mut client = server.connect();
+    assert!(client.call("SET a 1").text().starts_with("READONLY"), "nobody has made it the primary");
+    assert_eq!(client.call("PING").text(), "PONG");
+}
+
+#[test]
+fn a_second_server_with_a_name_does_not_split_the_group() {
+    let Some(group) = Group::start(2, &[]) else { return };
+    let primary = group.primary().expect("a primary");
+    let epoch = group.epoch();
+    group.servers[primary].connect().ok("SET a 1");
+    let second = group.start_server(primary, None);
+    wait_for("it says that the name is taken", || {
+        second.log().contains("There is another server with the name")
+    });
+    assert!(!is_primary(&second) && is_primary(&group.servers[primary]));
+    assert_eq!(group.epoch(), epoch);
+}
+
+#[test]
+fn foreign_and_damaged_records_do_no_harm() {
+    let Some(group) = Group::start(2, &[]) else { return };
+    let (primary, epoch) = (group.primary().expect("a primary"), group.epoch());
+    let put = |key: &str, value: &str| {
+        let encode = |text: &str| base64::Engine::encode(&base64::engine::general_purpose::STANDARD, text);
+        let body = format!(r#"{{"key":"{}","value":"{}"}}"#, encode(key), encode(value));
+        group.etcd.post("/v3/kv/put", &body);
+    };
+    put("/braid/g/node/stranger", "damaged");
+    put("/braid/g/what/is/this", "");
+    let server = &group.servers[primary];
+    wait_for("the log tells", || server.log().contains("are not understood"));
+    server.connect().ok("SET a 1");
+    // The truth itself: nobody acts on half of it.
+    put("/braid/g/shard/0", r#"{"epoch":99}"#);
+    wait_for("the log tells", || server.log().contains("the record of the shard is not understood"));
+    server.connect().ok("SET a 2");
+    assert_eq!(group.primary(), Some(primary));
+    assert!(epoch < 99);
+}
+
+#[test]
+fn a_wrong_password_is_told() {
+    let Some(etcd) = Etcd::start() else { return };
+    etcd.enable_auth("braid", "secret", "/braid/", "/braid0");
+    let start = |password: &str| {
+        let mut arguments = arguments(etcd.endpoint(), 0);
+        arguments.extend(["--etcd-user", "braid", "--etcd-password", password].map(String::from));
+        TestServer::start_with(Options { arguments, ..Options::default() })
+    };
+    let wrong = start("wrong");
+    wait_for("the log tells", || wrong.log().contains("the group goes on as it is"));
+    assert!(!is_primary(&wrong));
+    drop(wrong);
+    let right = start("secret");
+    wait_for("it is the primary", || is_primary(&right));
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Primaries that die, are stopped, or hand over.
+
+use std::time::Duration;
+
+use braid_tests::{Value, wait_for};
+use rustix::process::Signal;
+
+use crate::writer::Writer;
+use crate::{Group, is_primary, number};
+
+/// Most time without an acknowledged write that a failover may cost on a busy machine; 2 to 3 s on
+/// a quiet one.
+const GAP_MAX: Duration = Duration::from_secs(15);
+
+fn wait_for_writes(writer: &Writer, more: i64) {
+    let begin = writer.acknowledged();
+    wait_for("the writer goes on", || writer.acknowledged() >= begin + more);
+}
+
+#[test]
+fn acknowledged_durable_writes_survive_primaries_that_die() {
+    let Some(mut group) = Group::start(3, &[]) else { return };
+    let writer = Writer::start(&group.servers, true);
+    for _ in 0..3 {
+        wait_for_writes(&writer, 200);
+        let (old, epoch) = (group.primary().expect("a primary"), group.epoch());
+        group.servers[old].signal(Signal::KILL);
+        group.servers[old].wait();
+        let new = group.wait_for_other(old);
+        wait_for_writes(&writer, 200);
+        assert!(group.epoch() > epoch);
+        assert!(group.servers[new].log().contains("is the primary of the group now"));
+        group.restart(old);
+        group.wait_until_in_sync();
+    }
+    wait_for_writes(&writer, 200);
+    let seen = writer.stop();
+    assert!(!seen.went_back && seen.gap < GAP_MAX, "{seen:?}");
+    for server in &group.servers {
+        let mut client = server.connect();
+        wait_for("all have it", || number(&mut client, "n") >= seen.acknowledged);
+    }
+}
+
+#[test]
+fn a_primary_that_was_stopped_comes_back_as_a_replica_and_keeps_its_tail_in_a_file() {
+    let Some(group) = Group::start(3, &[]) else { return };
+    let writer = Writer::start(&group.servers, true);
+    wait_for_writes(&writer, 100);
+    let old = group.primary().expect("a primary");
+    // A write that no other server can have: they are stopped, and their links are cut.
+    let mut client = group.servers[old].connect();
+    let replicas: Vec<_> = (0..3).filter(|&index| index != old).collect();
+    for &index in &replicas {
+        group.servers[index].signal(Signal::STOP);
+    }
+    client.call("CLIENT KILL TYPE replica");
+    wait_for("the links are cut", || {
+        client.info_field("replication", "connected_slaves").as_deref() == Some("0")
+    });
+    client.ok("SET tail divergent");
+    group.servers[old].signal(Signal::STOP);
+    for &index in &replicas {
+        group.servers[index].signal(Signal::CONT);
+    }
+    let new = group.wait_for_other(old);
+    wait_for_writes(&writer, 100);
+    group.servers[old].signal(Signal::CONT);
+    wait_for("the old primary follows", || !is_primary(&group.servers[old]));
+    group.wait_until_in_sync();
+    let seen = writer.stop();
+    assert!(!seen.went_back, "{seen:?}");
+    let mut its = group.servers[old].connect();
+    wait_for("it has the new history", || number(&mut its, "n") >= seen.acknowledged);
+    assert_eq!(group.servers[new].connect().call("GET tail"), Value::NullBulk);
+    let folder = std::fs::read_dir(group.servers[old].directory()).expect("a folder");
+    let kept = folder.flatten().find(|entry| entry.file_name().to_string_lossy().starts_with("divergent-"));
+    let text = kept.map(|entry| std::fs::read_to_string(entry.path()).expect("a file"));
+    assert!(text.is_some_and(|text| text.contains("divergent")), "{}", group.servers[old].log());
+}
+
+#[test]
+fn a_handover_refuses_and_loses_nothing() {
+    let Some(group) = Group::start(3, &[]) else { return };
+    let writer = Writer::start(&group.servers, true);
+    for _ in 0..3 {
+        wait_for_writes(&writer, 200);
+        let (old, epoch) = (group.primary().expect("a primary"), group.epoch());
+        group.servers[old].connect().ok("FAILOVER");
+        group.wait_for_other(old);
+        wait_for_writes(&writer, 200);
+        assert_eq!(group.epoch(), epoch + 1, "a handover is one change\n{}", group.logs());
+        group.wait_until_in_sync();
+    }
+    let seen = writer.stop();
+    assert!(!seen.went_back && seen.gap < GAP_MAX, "{seen:?}");
+}
+
+#[test]
+fn info_shows_the_group() {
+    let Some(group) = Group::start(2, &[]) else { return };
+    let primary = group.primary().expect("a primary");
+    for (index, server) in group.servers.iter().enumerate() {
+        let mut client = server.connect();
+        let mut field = |name: &str| client.info_field("group", name).unwrap_or_default();
+        assert_eq!((field("group_name"), field("node_name")), ("g".into(), format!("n{index}")));
+        assert_eq!(field("group_role"), if index == primary { "primary" } else { "replica" });
+        assert_eq!(field("group_primary"), format!("n{primary}"));
+        assert_eq!((field("group_epoch"), field("group_in_sync")), ("1".into(), "n0,n1".into()));
+        assert_eq!((field("group_members"), field("group_etcd_status")), ("2".into(), "up".into()));
+        let lease: i64 = field("group_lease_ms").parse().expect("a number");
+        assert!((1..=2000).contains(&lease), "{lease}");
+        let port = group.servers[1].port();
+        assert!(field("group_member1").starts_with(&format!("name=n1,host=127.0.0.1,port={port},")));
+    }
+}
+
+#[test]
+fn roles_are_the_groups_affair() {
+    let Some(group) = Group::start(2, &[]) else { return };
+    let primary = group.primary().expect("a primary");
+    for command in ["REPLICAOF NO ONE", "REPLICAOF 127.0.0.1 1", "SLAVEOF NO ONE"] {
+        for server in &group.servers {
+            let reply = server.connect().call(command).text();
+            assert!(reply.contains("not allowed in a group"), "{command}: {reply}");
+        }
+    }
+    let replica = &group.servers[1 - primary];
+    assert!(replica.connect().call("SET a 1").text().starts_with("READONLY"));
+    let forced = format!("FAILOVER TO 127.0.0.1 {} FORCE TIMEOUT 100", replica.port());
+    let reply = group.servers[primary].connect().call(&forced).text();
+    assert!(reply.contains("not allowed in a group"), "{reply}");
+    // It is no setting: a rewrite of the configuration says nothing about it.
+    let setting = group.servers[1 - primary].connect().call("CONFIG GET replicaof").to_string();
+    assert!(!setting.contains("127.0.0.1"), "{setting}");
+}

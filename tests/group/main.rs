@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Groups on etcd: real servers and a real etcd. Who is the primary after crashes, pauses and
+//! handovers, what clients see meanwhile, outages of etcd, and bad input.
+//!
+//!   cargo test -p braid-tests --test group
+//!
+//! Needs an `etcd` in `BRAID_PEERS_DIR` or on PATH; without one the tests are skipped.
+
+mod bad_input;
+mod failover;
+mod outage;
+mod writer;
+
+use std::time::Duration;
+
+use braid_tests::server::Options;
+use braid_tests::wait::PATIENCE;
+use braid_tests::{Etcd, RawClient, TestServer, Value, wait_for, wait_for_within};
+
+/// An etcd and servers of one group.
+pub struct Group {
+    pub etcd: Etcd,
+    pub servers: Vec<TestServer>,
+    more: Vec<String>,
+}
+
+impl Group {
+    /// Starts so many servers and waits until all are in sync. `None` without etcd.
+    pub fn start(count: usize, more: &[&str]) -> Option<Group> {
+        let etcd = Etcd::start()?;
+        let more = more.iter().map(|&word| word.to_owned()).collect();
+        let mut group = Group { etcd, servers: Vec::new(), more };
+        for index in 0..count {
+            let server = group.start_server(index, None);
+            group.servers.push(server);
+        }
+        group.wait_until_in_sync();
+        Some(group)
+    }
+
+    /// A server of the group, under the name `n<index>`.
+    pub fn start_server(&self, index: usize, port: Option<u16>) -> TestServer {
+        let mut arguments = arguments(self.etcd.endpoint(), index);
+        arguments.extend(self.more.iter().cloned());
+        TestServer::start_with(Options { arguments, port, ..Options::default() })
+    }
+
+    /// Starts a server that has ended anew: at the same port, without files.
+    pub fn restart(&mut self, index: usize) {
+        let port = self.servers[index].port();
+        self.servers[index] = self.start_server(index, Some(port));
+    }
+
+    /// The server that says it is the primary.
+    pub fn primary(&self) -> Option<usize> {
+        (0..self.servers.len()).find(|&index| is_primary(&self.servers[index]))
+    }
+
+    /// Waits for a primary other than one.
+    pub fn wait_for_other(&self, than: usize) -> usize {
+        let mut found = None;
+        wait_for("another server is the primary", || {
+            found = (0..self.servers.len()).find(|&index| index != than && is_primary(&self.servers[index]));
+            found.is_some()
+        });
+        found.expect("found")
+    }
+
+    /// The shard's record in etcd.
+    pub fn record(&self) -> serde_json::Value {
+        let client = braid_etcd::Client::new(&braid_etcd::Options {
+            endpoints: vec![self.etcd.endpoint().to_owned()],
+            connect_timeout: PATIENCE,
+            request_timeout: PATIENCE,
+            ..braid_etcd::Options::default()
+        });
+        let found = client.expect("a client").get(b"/braid/g/shard/0").expect("an answer");
+        found.map_or(serde_json::Value::Null, |pair| serde_json::from_slice(&pair.value).expect("a record"))
+    }
+
+    pub fn epoch(&self) -> u64 {
+        self.record()["epoch"].as_u64().unwrap_or(0)
+    }
+
+    /// Waits until every server is in the in-sync set, with its present run.
+    pub fn wait_until_in_sync(&self) {
+        let runs: Vec<String> = self.servers.iter().map(run_id).collect();
+        let is_in_sync = || {
+            let record = self.record();
+            let set = record["in-sync"].as_array().cloned().unwrap_or_default();
+            let has = |run: &String| set.iter().any(|id| id.as_str().is_some_and(|id| id.ends_with(run)));
+            set.len() == runs.len() && runs.iter().all(has)
+        };
+        assert!(wait_for_within(PATIENCE, is_in_sync), "not in sync: {}\n{}", self.record(), self.logs());
+    }
+
+    pub fn logs(&self) -> String {
+        self.servers.iter().map(TestServer::log).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// Arguments of the server `n<index>` of the group `g`.
+pub fn arguments(endpoint: &str, index: usize) -> Vec<String> {
+    let node = format!("n{index}");
+    [
+        "--group-name",
+        "g",
+        "--node-name",
+        &node,
+        "--etcd-endpoints",
+        endpoint,
+        "--repl-diskless-sync-delay",
+        "0",
+    ]
+    .map(String::from)
+    .to_vec()
+}
+
+/// Whether a server says that it is a primary; false if it says nothing.
+pub fn is_primary(server: &TestServer) -> bool {
+    let Some(mut client) = try_connect(server) else { return false };
+    client.try_send(b"*1\r\n$4\r\nROLE\r\n").is_ok()
+        && client.try_read().is_ok_and(|role| role.to_string().contains("master"))
+}
+
+/// A connection that does not wait for long; none if the server is down.
+pub fn try_connect(server: &TestServer) -> Option<RawClient> {
+    let mut client = RawClient::tcp(server.address()).ok()?;
+    client.set_patience(Duration::from_millis(500)).ok()?;
+    Some(client)
+}
+
+fn run_id(server: &TestServer) -> String {
+    server.connect().info_field("server", "run_id").expect("a run")
+}
+
+/// Reads a key's number.
+pub fn number(client: &mut RawClient, key: &str) -> i64 {
+    match client.call(&format!("GET {key}")) {
+        Value::Bulk(text) => String::from_utf8_lossy(&text).parse().expect("a number"),
+        other => panic!("{other}"),
+    }
+}

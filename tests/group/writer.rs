@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! A client that counts on and on, goes to the primary wherever it is, and remembers what was
+//! acknowledged.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicI64};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use braid_tests::{RawClient, TestServer, Value};
+
+/// How long an answer may take before the client looks elsewhere.
+const PATIENCE: Duration = Duration::from_millis(300);
+
+/// What the client has seen.
+#[derive(Debug)]
+pub struct Seen {
+    /// The largest count that was acknowledged.
+    pub acknowledged: i64,
+    /// The longest time without an acknowledgement.
+    pub gap: Duration,
+    /// A count that was acknowledged was smaller than an earlier one.
+    pub went_back: bool,
+}
+
+/// The running client.
+pub struct Writer {
+    stop: Arc<AtomicBool>,
+    acknowledged: Arc<AtomicI64>,
+    thread: JoinHandle<Seen>,
+}
+
+impl Writer {
+    /// Starts counting with `INCR n`. `durable`: replies wait for the in-sync set.
+    pub fn start(servers: &[TestServer], durable: bool) -> Writer {
+        let addresses: Vec<SocketAddr> = servers.iter().map(TestServer::address).collect();
+        let (stop, acknowledged) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicI64::new(0)));
+        let (ends, count) = (Arc::clone(&stop), Arc::clone(&acknowledged));
+        let thread = std::thread::spawn(move || run(&addresses, durable, &ends, &count));
+        Writer { stop, acknowledged, thread }
+    }
+
+    /// The largest count that was acknowledged so far.
+    pub fn acknowledged(&self) -> i64 {
+        self.acknowledged.load(Relaxed)
+    }
+
+    pub fn stop(self) -> Seen {
+        self.stop.store(true, Relaxed);
+        self.thread.join().expect("the writer does not panic")
+    }
+}
+
+fn run(addresses: &[SocketAddr], durable: bool, stop: &AtomicBool, count: &AtomicI64) -> Seen {
+    let mut seen = Seen { acknowledged: 0, gap: Duration::ZERO, went_back: false };
+    let mut last = Instant::now();
+    let mut client = None;
+    while !stop.load(Relaxed) {
+        let Some(primary) = &mut client else {
+            client = addresses.iter().find_map(|&address| primary_at(address, durable));
+            continue;
+        };
+        if primary.try_send(b"*2\r\n$4\r\nINCR\r\n$1\r\nn\r\n").is_err() {
+            client = None;
+            continue;
+        }
+        match primary.try_read() {
+            Ok(Value::Integer(number)) => {
+                seen.went_back |= number <= seen.acknowledged;
+                seen.acknowledged = number;
+                count.store(number, Relaxed);
+                seen.gap = seen.gap.max(last.elapsed());
+                last = Instant::now();
+            }
+            _ => client = None,
+        }
+    }
+    seen
+}
+
+/// A connection to the server, if it is a primary that serves.
+fn primary_at(address: SocketAddr, durable: bool) -> Option<RawClient> {
+    let mut client = RawClient::tcp(address).ok()?;
+    client.set_patience(PATIENCE).ok()?;
+    let mut ask = |request: &[u8]| {
+        client.try_send(request).ok()?;
+        client.try_read().ok().map(|reply| reply.to_string())
+    };
+    if !ask(b"*1\r\n$4\r\nROLE\r\n")?.contains("master") {
+        return None;
+    }
+    if durable {
+        let reply = ask(b"*3\r\n$6\r\nCLIENT\r\n$7\r\nDURABLE\r\n$2\r\nON\r\n")?;
+        assert!(reply.contains("OK"), "{reply}");
+    }
+    Some(client)
+}
