@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
+use braid_tests::etcd::Etcd;
 use braid_tests::server::free_port;
 use braid_tests::wait::wait_for;
 use braid_tests::{TestServer, Value};
@@ -88,4 +89,54 @@ fn what_fails_is_told() {
     let output = run(&format!("failover 127.0.0.1:{}", server.port()));
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
     assert!(text(&output).contains("refuses"), "{}", text(&output));
+}
+
+#[test]
+fn a_group_is_shown_and_hands_over() {
+    let Some(etcd) = Etcd::start() else { return };
+    let start = |name: &str| {
+        TestServer::start(&[
+            "--group-name",
+            "g",
+            "--node-name",
+            name,
+            "--etcd-endpoints",
+            etcd.endpoint(),
+            "--repl-diskless-sync-delay",
+            "0",
+        ])
+    };
+    let first = start("a");
+    if !first.is_braid() {
+        return;
+    }
+    let mut servers = vec![first, start("b")];
+    let asked = format!("127.0.0.1:{}", servers[1].port());
+    let mut told = String::new();
+    wait_for("the group", || {
+        let output = run(&format!("status {asked}"));
+        told = text(&output);
+        output.status.code() == Some(0)
+    });
+    let names = |told: &str| {
+        let primary = told.split_once("primary ").expect("a primary").1[..1].to_owned();
+        let replica = if primary == "a" { "b" } else { "a" }.to_owned();
+        (primary, replica)
+    };
+    let (primary, replica) = names(&told);
+    assert!(told.starts_with("group g, epoch 1, primary "), "{told}");
+    assert!(told.contains(", 2 of 2 in sync, lease "), "{told}");
+    assert!(told.contains(&format!("  {primary}\n   `===== {replica}")), "{told}");
+
+    let output = run(&format!("failover {asked} {replica}"));
+    let done = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{done}");
+    assert!(done.starts_with(&format!("{replica} has taken over from {primary}")), "{done}");
+    wait_for("the new epoch", || text(&run(&format!("status {asked}"))).starts_with("group g, epoch 2"));
+
+    // The one that is a replica now ends.
+    let (index, other) = if primary == "a" { (0, 1) } else { (1, 0) };
+    let left = format!("127.0.0.1:{}", servers[other].port());
+    drop(servers.remove(index));
+    wait_for("it is gone", || text(&run(&format!("status {left}"))).contains("1 of 1 in sync"));
 }

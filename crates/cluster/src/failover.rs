@@ -19,7 +19,7 @@ pub fn run(options: &TargetOptions, to: Option<&str>, timeout: Duration) -> Resu
     let group = gather::group(options)?;
     let old = group.primary().ok_or("there is no primary that could hand over: see braid-cluster status")?;
     let successor = to.map(|to| successor(&group, old, to)).transpose()?;
-    let mut primary = gather::connect(&gather::at(options, &old.host, old.port)?)?;
+    let mut primary = gather::connect(&gather::at(options, old)?)?;
     let mut words = vec!["FAILOVER".to_owned()];
     if let Some(successor) = successor {
         words.extend(["TO".into(), successor.host.clone(), successor.port.to_string()]);

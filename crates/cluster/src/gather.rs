@@ -53,10 +53,8 @@ fn extend(group: &mut Group, options: &TargetOptions, first: Info) {
 
 fn ask_all(options: &TargetOptions, members: &[Member]) -> Vec<Result<Info, String>> {
     std::thread::scope(|scope| {
-        let asking: Vec<_> = members
-            .iter()
-            .map(|member| scope.spawn(|| ask(&at(options, &member.host, member.port)?)))
-            .collect();
+        let asking: Vec<_> =
+            members.iter().map(|member| scope.spawn(|| ask(&at(options, member)?))).collect();
         let answer = |thread: std::thread::ScopedJoinHandle<'_, Result<Info, String>>| {
             thread.join().unwrap_or_else(|_| Err("it could not be asked".into()))
         };
@@ -64,9 +62,14 @@ fn ask_all(options: &TargetOptions, members: &[Member]) -> Vec<Result<Info, Stri
     })
 }
 
-/// Another server, with the same login.
-pub fn at(options: &TargetOptions, host: &str, port: u16) -> Result<Target, String> {
-    let there = TargetOptions { host: Some(host.into()), port: Some(port), socket: None, ..options.clone() };
+/// A member, with the login that the options have.
+pub fn at(options: &TargetOptions, member: &Member) -> Result<Target, String> {
+    if member.host.is_empty() {
+        return Err("it has no address in etcd: it does not run, or cannot reach etcd".into());
+    }
+    let port = if options.tls && member.tls_port != 0 { member.tls_port } else { member.port };
+    let there =
+        TargetOptions { host: Some(member.host.clone()), port: Some(port), socket: None, ..options.clone() };
     there.target()
 }
 

@@ -20,8 +20,11 @@ pub enum Role {
 pub struct Member {
     /// Its name in the group; without one, its address.
     pub name: String,
+    /// Empty: not known.
     pub host: String,
     pub port: u16,
+    /// 0: none.
+    pub tls_port: u16,
     pub role: Role,
     /// The epoch that it knows of.
     pub epoch: Option<u64>,
@@ -42,6 +45,7 @@ impl Member {
             name: name.into(),
             host: host.into(),
             port,
+            tls_port: 0,
             role: Role::Unreached("not asked".into()),
             epoch: None,
             offset: None,
@@ -52,9 +56,10 @@ impl Member {
     }
 
     pub fn address(&self) -> String {
-        match self.host.contains(':') {
-            true => format!("[{}]:{}", self.host, self.port),
-            false => format!("{}:{}", self.host, self.port),
+        match self.host.as_str() {
+            "" => "-".into(),
+            host if host.contains(':') => format!("[{host}]:{}", self.port),
+            host => format!("{host}:{}", self.port),
         }
     }
 
@@ -106,6 +111,12 @@ impl Group {
         if !group.members.iter().any(|member| member.name == own) {
             group.members.push(Member::at(&own, host, port));
         }
+        // A member whose process has ended has no address in etcd any more.
+        for name in in_sync_of(info) {
+            if group.name.is_some() && !group.members.iter().any(|member| member.name == name) {
+                group.members.push(Member::at(name, "", 0));
+            }
+        }
         if group.name.is_none() {
             let primary = info.get("master_host").zip(info.get("master_port"));
             let replicas = slaves(info).filter_map(|slave| part(slave, "ip").zip(part(slave, "port")));
@@ -126,8 +137,7 @@ impl Group {
         self.lease_ms = primary.get("group_lease_ms").and_then(|text| text.parse().ok());
         self.etcd_error =
             primary.get("group_etcd_error").filter(|error| !error.is_empty()).map(str::to_owned);
-        let in_sync = primary.get("group_in_sync").unwrap_or_default().split(',');
-        self.in_sync = in_sync.filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        self.in_sync = in_sync_of(primary).map(str::to_owned).collect();
         let end = number("master_repl_offset").unwrap_or(0);
         for member in &mut self.members {
             let is_member = |slave: &&str| {
@@ -166,6 +176,12 @@ impl Group {
     }
 }
 
+/// Names of the in-sync set.
+fn in_sync_of(info: &Info) -> impl Iterator<Item = &str> {
+    let names = info.get("group_in_sync").unwrap_or_default().split(',');
+    names.filter(|name| !name.is_empty())
+}
+
 /// The lines `slaveN` of INFO.
 fn slaves(info: &Info) -> impl Iterator<Item = &str> {
     let lines = info.with_prefix("slave");
@@ -178,7 +194,8 @@ fn members_of(info: &Info) -> Vec<Member> {
     let lines = lines.filter(|(index, _)| index.parse::<u32>().is_ok());
     let member = |line: &str| {
         let port = part(line, "port")?.parse().ok()?;
-        Some(Member::at(part(line, "name")?, part(line, "host").or(part(line, "ip"))?, port))
+        let tls_port = part(line, "tls_port").and_then(|port| port.parse().ok()).unwrap_or(0);
+        Some(Member { tls_port, ..Member::at(part(line, "name")?, part(line, "host")?, port) })
     };
     lines.filter_map(|(_, line)| member(line)).collect()
 }
@@ -235,6 +252,15 @@ group_member2:name=c,host=10.0.0.3,port=7003\r\n";
         assert!(group.is_whole());
         group.members[0].role = Role::Unreached("refused".into());
         assert!(!group.is_whole());
+    }
+
+    #[test]
+    fn members_without_an_address_are_told() {
+        let info = Info::parse(&PRIMARY.replace("group_in_sync:a,b", "group_in_sync:a,b,d"));
+        let mut group = Group::of_info(&info, "10.0.0.2", 7002);
+        group.describe(&info);
+        let last = group.members.last().expect("members");
+        assert_eq!((last.name.as_str(), last.address().as_str(), group.is_in_sync(last)), ("d", "-", true));
     }
 
     #[test]
