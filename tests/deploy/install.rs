@@ -11,8 +11,8 @@ use braid_tests::server::is_braid;
 
 use crate::{deploy, is_there, root, runs};
 
-const PROGRAMS: [&str; 5] =
-    ["braid-server", "braid-check-rdb", "braid-check-aof", "braid-top", "braid-bench"];
+const PROGRAMS: [&str; 6] =
+    ["braid-server", "braid-check-rdb", "braid-check-aof", "braid-top", "braid-cluster", "braid-bench"];
 
 /// A folder with a script for each program that tells its version.
 fn programs(version: &str) -> tempfile::TempDir {

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Deployments: the server under its systemd unit's restrictions, what it tells a service manager,
-//! `deploy/install`, the manifests for Kubernetes.
+//! `deploy/install`, the manifests for Kubernetes, the group of `deploy/group` and
+//! `deploy/compose.yaml`.
 //!
 //!   cargo test -p braid-tests --test deploy
 //!
-//! Needs python3-seccomp and systemd (the package, for `systemd-analyze`; it need not run). The
-//! Helm chart is checked by `tests/deploy/charts`, by hand.
+//! Needs etcd-server, redis-tools, python3-seccomp, python3-yaml and systemd (the package, for
+//! `systemd-analyze`; it need not run). The Helm chart is checked by `tests/deploy/charts`, by hand.
 
+mod compose;
+mod group;
 mod install;
 mod kubernetes;
 mod supervision;

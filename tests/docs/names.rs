@@ -11,7 +11,11 @@ use crate::text::{self, spans, split, words};
 use crate::{files, no_complaints, pages, root};
 
 /// Words of a directive's shape in code spans that are none: other programs, values of directives, fields.
-const NO_DIRECTIVES: [&str; 15] = [
+const NO_DIRECTIVES: [&str; 19] = [
+    "etcd-client",
+    "etcd-server",
+    "group-member",
+    "redis-tools",
     "keydb-cli",
     "redis-benchmark",
     "redis-check-aof",
@@ -96,6 +100,7 @@ fn options_of_the_tools_exist() {
     let tools = [
         ("braid-bench", source(&["bench", "client"])),
         ("braid-top", source(&["top", "client"])),
+        ("braid-cluster", source(&["cluster", "client"])),
         ("braid-check-rdb", source(&["check"])),
         ("braid-check-aof", source(&["check"])),
     ];

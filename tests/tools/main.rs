@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The tools as users run them: braid-bench and braid-top as programs, against the server under test.
+//! The tools as users run them: braid-bench, braid-top and braid-cluster as programs, against the
+//! server under test.
 //!
 //!   cargo test -p braid-tests --test tools
 //!
 //! The programs are looked for beside the test executable and built if they are not there.
 
 mod bench;
+mod cluster;
 mod top;
 
 use std::path::PathBuf;
@@ -44,7 +46,9 @@ fn what_is_too_long_ends_with_a_message() {
     });
     let host = "h".repeat(20_000);
     for arguments in [&["-h", &host][..], &["-h", "127.0.0.1", "-p", &port]] {
-        for (name, more) in [("braid-bench", &["-n", "10"][..]), ("braid-top", &["--once"])] {
+        let tools =
+            [("braid-bench", &["-n", "10"][..]), ("braid-top", &["--once"]), ("braid-cluster", &["status"])];
+        for (name, more) in tools {
             let output = Command::new(program(name)).args(arguments).args(more).output().expect("it starts");
             assert!(output.status.code().is_some_and(|code| code != 0), "{name}: {:?}", output.status);
             assert!(!String::from_utf8_lossy(&output.stderr).contains("panicked"), "{name}");

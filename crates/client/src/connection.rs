@@ -15,6 +15,7 @@ pub struct Connection {
     stream: Stream,
     address: SockAddr,
     received: Vec<u8>,
+    patience: Duration,
 }
 
 /// How long a reply may take.
@@ -23,9 +24,14 @@ const PATIENCE: Duration = Duration::from_secs(30);
 impl Connection {
     /// Connects, sends the greeting (AUTH, HELLO, SELECT) and checks its replies.
     pub fn open(target: &Target) -> io::Result<Connection> {
+        Connection::open_within(target, PATIENCE)
+    }
+
+    /// As [`Connection::open`], with replies that may take no longer than `patience`.
+    pub fn open_within(target: &Target, patience: Duration) -> io::Result<Connection> {
         let (stream, address) = target.connect()?;
-        stream.socket().set_read_timeout(Some(PATIENCE))?;
-        let mut connection = Connection { stream, address, received: Vec::new() };
+        stream.socket().set_read_timeout(Some(patience))?;
+        let mut connection = Connection { stream, address, received: Vec::new(), patience };
         for command in target.greeting() {
             let words: Vec<&str> = command.iter().map(String::as_str).collect();
             if let Value::Error(text) = connection.command(&words)? {
@@ -78,7 +84,8 @@ impl Connection {
                     Ok(count) => self.received.extend_from_slice(&chunk[..count]),
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                        return Err(io::Error::new(io::ErrorKind::TimedOut, "no reply within 30 seconds"));
+                        let text = format!("no reply within {} seconds", self.patience.as_secs());
+                        return Err(io::Error::new(io::ErrorKind::TimedOut, text));
                     }
                     Err(error) => return Err(error),
                 },

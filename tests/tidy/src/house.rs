@@ -13,7 +13,7 @@ pub const FLOORS: [&[&str]; 9] = [
     &["engine"],
     &["types"],
     &["commands"],
-    &["metrics", "threading", "server", "check", "bench", "top"],
+    &["metrics", "threading", "server", "check", "bench", "top", "cluster"],
 ];
 
 /// Crates (and folders or files) that may use `std::fs`, as prefixes of paths.

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Asks the servers of a group about themselves, all at once: one that hangs holds up nobody else.
+
+use std::time::Duration;
+
+use braid_client::{Address, Connection, Info, Target, TargetOptions, cannot_connect};
+
+use crate::group::{Group, Member, Role};
+
+/// How long a server may take for its answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The group of the server that the options name.
+pub fn group(options: &TargetOptions) -> Result<Group, String> {
+    let target = options.target()?;
+    let info = ask(&target)?;
+    let (host, port) = match &target.address {
+        Address::Tcp { host, port } => (host.clone(), *port),
+        Address::Unix(_) => ("127.0.0.1".into(), info.number("tcp_port").map_or(0, |port| port as u16)),
+    };
+    let mut group = Group::of_info(&info, &host, port);
+    extend(&mut group, options, info);
+    Ok(group)
+}
+
+/// Asks all members. Replicas that their primary alone knows are members too.
+fn extend(group: &mut Group, options: &TargetOptions, first: Info) {
+    let mut infos = ask_all(options, &group.members);
+    let primary = infos.iter().flatten().find(|info| info.get("role") == Some("master")).cloned();
+    if let Some(primary) = primary.filter(|_| group.name.is_none() && first.get("role") != Some("master")) {
+        let place = infos
+            .iter()
+            .position(|info| info.as_ref().is_ok_and(|info| info.get("run_id") == primary.get("run_id")));
+        let Some(place) = place.map(|index| group.members[index].clone()) else { return };
+        for member in Group::of_info(&primary, &place.host, place.port).members {
+            if !group.members.iter().any(|known| known.port == member.port) {
+                infos.extend(ask_all(options, std::slice::from_ref(&member)));
+                group.members.push(member);
+            }
+        }
+    }
+    for (member, info) in group.members.iter_mut().zip(&infos) {
+        match info {
+            Ok(info) => member.describe(info),
+            Err(error) => member.role = Role::Unreached(error.clone()),
+        }
+    }
+    let name = group.primary().map(|member| member.name.clone());
+    let index = group.members.iter().position(|member| Some(&member.name) == name.as_ref());
+    // Without a primary it is best to show what the server that was asked knows.
+    group.describe(index.and_then(|index| infos[index].as_ref().ok()).unwrap_or(&first));
+}
+
+fn ask_all(options: &TargetOptions, members: &[Member]) -> Vec<Result<Info, String>> {
+    std::thread::scope(|scope| {
+        let asking: Vec<_> =
+            members.iter().map(|member| scope.spawn(|| ask(&at(options, member)?))).collect();
+        let answer = |thread: std::thread::ScopedJoinHandle<'_, Result<Info, String>>| {
+            thread.join().unwrap_or_else(|_| Err("it could not be asked".into()))
+        };
+        asking.into_iter().map(answer).collect()
+    })
+}
+
+/// A member, with the login that the options have.
+pub fn at(options: &TargetOptions, member: &Member) -> Result<Target, String> {
+    if member.host.is_empty() {
+        return Err("it has no address in etcd: it does not run, or cannot reach etcd".into());
+    }
+    let port = if options.tls && member.tls_port != 0 { member.tls_port } else { member.port };
+    let there =
+        TargetOptions { host: Some(member.host.clone()), port: Some(port), socket: None, ..options.clone() };
+    there.target()
+}
+
+/// Connects to a server.
+pub fn connect(target: &Target) -> Result<Connection, String> {
+    Connection::open_within(target, PATIENCE).map_err(|error| cannot_connect(&target.address, &error))
+}
+
+/// All that INFO has about replication and the group.
+fn ask(target: &Target) -> Result<Info, String> {
+    info(&mut connect(target)?).map_err(|error| format!("{}: {error}", target.address))
+}
+
+/// All that INFO has about replication and the group.
+pub fn info(connection: &mut Connection) -> std::io::Result<Info> {
+    // Section by section: servers before Redis 7 take one alone, and pass over one that they do not know.
+    let mut text = String::new();
+    for section in ["server", "replication", "group"] {
+        text += &connection.expect(&["INFO", section])?.text();
+        text += "\r\n";
+    }
+    Ok(Info::parse(&text))
+}

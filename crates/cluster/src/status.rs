@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Prints a group: a line that sums it up, a picture of who follows whom, a table.
+
+use std::fmt::Write;
+
+use crate::group::{Group, Member, Role};
+
+/// The text of `braid-cluster status`.
+pub fn text(group: &Group) -> String {
+    let mut out = heading(group);
+    out.push('\n');
+    picture(group, &mut out);
+    out.push('\n');
+    table(group, &mut out);
+    for member in &group.members {
+        if let Role::Unreached(why) = &member.role {
+            let _ = writeln!(out, "\n{}: {why}", member.name);
+        }
+    }
+    if let Some(error) = &group.etcd_error {
+        let _ = writeln!(out, "\netcd: {error}");
+    }
+    out
+}
+
+fn heading(group: &Group) -> String {
+    let mut words = Vec::new();
+    words.push(match &group.name {
+        Some(name) => format!("group {name}"),
+        None => "no group".into(),
+    });
+    words.extend(group.epoch.map(|epoch| format!("epoch {epoch}")));
+    match group.primary() {
+        Some(primary) => words.push(format!("primary {}", primary.name)),
+        None => words.push("NO PRIMARY".into()),
+    }
+    let in_sync = group.members.iter().filter(|member| group.is_in_sync(member)).count();
+    words.push(format!("{in_sync} of {} in sync", group.members.len()));
+    match group.lease_ms {
+        Some(left) if left > 0 => words.push(format!("lease {:.1} s", left as f64 / 1000.0)),
+        Some(_) => words.push("NO LEASE".into()),
+        None => {}
+    }
+    words.join(", ") + "\n"
+}
+
+/// Lines from the primary to its replicas: double to those in sync, broken to those that are not
+/// connected.
+fn picture(group: &Group, out: &mut String) {
+    let primary = group.primary();
+    let name = primary.map_or("(no primary)", |primary| primary.name.as_str());
+    let _ = writeln!(out, "  {name}");
+    let others: Vec<_> =
+        group.members.iter().filter(|member| Some(&member.name) != primary.map(|one| &one.name)).collect();
+    for (index, member) in others.iter().enumerate() {
+        let corner = if index + 1 == others.len() { '`' } else { '|' };
+        let line = match &member.role {
+            Role::Unreached(_) => "- x -",
+            _ if !member.is_linked || primary.is_none() => "- - -",
+            _ if group.is_in_sync(member) => "=====",
+            _ => "-----",
+        };
+        let _ = writeln!(out, "   {corner}{line} {}{}", member.name, remark(group, member));
+    }
+}
+
+/// What an operator should know of a member besides its name.
+fn remark(group: &Group, member: &Member) -> String {
+    let mut words = Vec::new();
+    match &member.role {
+        Role::Unreached(_) => words.push("not reached".to_owned()),
+        Role::Candidate => words.push("offers to take over".to_owned()),
+        Role::Primary => words.push("a primary too".to_owned()),
+        Role::Replica if !member.is_linked => words.push("not connected".to_owned()),
+        Role::Replica => {}
+    }
+    if !group.is_in_sync(member) {
+        words.push("not in sync".into());
+    }
+    if member.behind.is_some_and(|bytes| bytes > 0) {
+        words.push(format!("{} behind", bytes(member.behind)));
+    }
+    if words.is_empty() { String::new() } else { format!("  ({})", words.join(", ")) }
+}
+
+fn table(group: &Group, out: &mut String) {
+    let heads = ["member", "address", "role", "epoch", "in sync", "offset", "behind", "silent"];
+    let mut rows = vec![heads.map(str::to_owned)];
+    for member in &group.members {
+        let role = match member.role {
+            Role::Primary => "primary",
+            Role::Replica => "replica",
+            Role::Candidate => "candidate",
+            Role::Unreached(_) => "?",
+        };
+        let number = |value: Option<u64>| value.map_or_else(|| "-".into(), |value| value.to_string());
+        rows.push([
+            member.name.clone(),
+            member.address(),
+            role.into(),
+            number(member.epoch),
+            if group.is_in_sync(member) { "yes" } else { "no" }.into(),
+            number(member.offset),
+            bytes(member.behind),
+            member.silent.map_or_else(|| "-".into(), |seconds| format!("{seconds} s")),
+        ]);
+    }
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..heads.len()).map(width).collect();
+    for row in &rows {
+        let mut line = String::new();
+        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            // Words to the left, numbers to the right.
+            let _ = if matches!(column, 3 | 5 | 6 | 7) {
+                write!(line, "{cell:>width$}  ")
+            } else {
+                write!(line, "{cell:<width$}  ")
+            };
+        }
+        let _ = writeln!(out, "{}", line.trim_end());
+    }
+}
+
+fn bytes(count: Option<u64>) -> String {
+    match count {
+        None => "-".into(),
+        Some(count) if count < 10_000 => format!("{count} B"),
+        Some(count) if count < 10_000_000 => format!("{} kB", count / 1000),
+        Some(count) => format!("{} MB", count / 1_000_000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::group::tests::example;
+
+    #[test]
+    fn a_group_is_printed() {
+        let expected = "\
+group g, epoch 7, primary b, 2 of 3 in sync, lease 1.5 s
+
+  b
+   |===== a
+   `----- c  (not in sync, 100 B behind)
+
+member  address        role     epoch  in sync  offset  behind  silent
+a       10.0.0.1:7001  replica      7  yes        1000     0 B     0 s
+b       10.0.0.2:7002  primary      7  yes        1000       -       -
+c       10.0.0.3:7003  replica      7  no          900   100 B     4 s
+";
+        assert_eq!(text(&example()), expected);
+    }
+
+    #[test]
+    fn what_is_wrong_is_printed() {
+        let mut group = example();
+        group.members[1].role = Role::Unreached("cannot connect to 10.0.0.2:7002: Connection refused".into());
+        group.members[0].role = Role::Candidate;
+        group.members[0].is_linked = false;
+        group.lease_ms = Some(0);
+        group.etcd_error = Some("no endpoint answers".into());
+        let text = text(&group);
+        for part in [
+            "group g, epoch 7, NO PRIMARY, 2 of 3 in sync, NO LEASE\n\n  (no primary)\n",
+            "   |- - - a  (offers to take over)\n   |- x - b  (not reached)\n",
+            "\nb: cannot connect to 10.0.0.2:7002: Connection refused\n",
+            "\netcd: no endpoint answers\n",
+        ] {
+            assert!(text.contains(part), "{part} is missing in\n{text}");
+        }
+    }
+
+    #[test]
+    fn amounts_are_short() {
+        let texts = [None, Some(9_999), Some(10_000), Some(12_345_678)].map(bytes);
+        assert_eq!(texts, ["-", "9999 B", "10 kB", "12 MB"]);
+    }
+}
