@@ -5,6 +5,8 @@
 //! Fields of features that the server does not have carry the value of a fresh standalone server.
 //! Braid's own: `server_name`, `braid_version`, and the section `threads`.
 
+mod group;
+
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 use std::sync::Arc;
@@ -15,7 +17,6 @@ use braid_clients::attention::LOADING_BESIDE;
 use braid_clients::client_flags;
 use braid_config::Config;
 use braid_engine::Engine;
-use braid_engine::group::view::names;
 use braid_engine::replication::report::LinkReport;
 use braid_keyspace::table::TableCursor;
 use braid_notify::SubscriptionKind;
@@ -72,7 +73,7 @@ pub const SECTIONS: &[Section] = &[
     section(&["keyspace"], "Keyspace", Usually::Shown, keyspace),
     section(&["threads"], "Threads", Usually::OnlyWithEverything, threads),
     section(&["links"], "Links", Usually::OnlyWithEverything, links),
-    section(&["group"], "Group", Usually::OnlyByName, group),
+    section(&["group"], "Group", Usually::OnlyByName, group::write),
     section(&["hotkeys"], "Hotkeys", Usually::OnlyWithEverything, hot_keys),
     section(&["debug"], "Debug", Usually::OnlyByName, debug),
 ];
@@ -538,37 +539,6 @@ fn link(fields: &mut Fields<'_>, report: &LinkReport, history: &History) {
     fields.field("slave_priority", config.replica_priority());
     fields.field("slave_read_only", u8::from(config.replica_read_only()));
     fields.field("replica_announced", u8::from(config.replica_announced()));
-}
-
-/// Braid's own: the group that this server is in, and its servers.
-fn group(fields: &mut Fields<'_>) {
-    let Some(group) = &fields.engine.group else { return };
-    let view = group.view.lock().clone();
-    let now = clock::boot_nanos();
-    fields.field("group_name", &view.group);
-    fields.field("node_name", &view.id.node);
-    fields.field("group_epoch", view.epoch);
-    fields.field("group_role", view.role_name());
-    fields.field("group_primary", view.primary.as_ref().map_or("", |primary| &primary.node));
-    fields.field("group_in_sync", names(&view.in_sync));
-    fields.field("group_serve_ms", view.serve_ms(now));
-    fields.field("group_lease_ms", view.lease_ms(now));
-    fields.field("group_primary_changes", view.changes);
-    fields.field("group_etcd_status", if view.etcd_error.is_empty() { "up" } else { "down" });
-    fields.field("group_etcd_error", &view.etcd_error);
-    fields.field("group_members", view.records.nodes.len());
-    for (number, (name, node)) in view.records.nodes.iter().enumerate() {
-        let line = format!(
-            "name={name},host={},port={},tls_port={},priority={},run={},version={}",
-            safe_address(&node.host),
-            node.port,
-            node.tls_port,
-            node.priority,
-            node.run,
-            safe_address(&node.version)
-        );
-        fields.field(format_args!("group_member{number}"), line);
-    }
 }
 
 /// Braid's own: how far links are behind, and how far full syncs are.
