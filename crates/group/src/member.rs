@@ -236,15 +236,14 @@ impl Member {
         if self.snapshot.as_ref().is_some_and(|known| known.revision > snapshot.revision) {
             return;
         }
+        // What it compares is no longer so: it cannot be committed any more. While an answer may come,
+        // that is waited for: it must not be taken for the answer to another transaction.
+        let seen =
+            snapshot.shard.as_ref().map_or(Expected::Absent, |shard| Expected::Revision(shard.revision));
+        if self.pending.as_ref().is_some_and(|pending| !pending.in_flight && pending.expected != seen) {
+            self.pending = None;
+        }
         if let Some(shard) = &snapshot.shard {
-            // What it compares is no longer so. While an answer may come, that is waited for: it must
-            // not be taken for the answer to another transaction.
-            let is_settled = |pending: &Pending| {
-                !pending.in_flight && pending.expected != Expected::Revision(shard.revision)
-            };
-            if self.pending.as_ref().is_some_and(is_settled) {
-                self.pending = None;
-            }
             self.adopt(&shard.value, now);
         }
         if let Role::Replica(following) = &mut self.role {

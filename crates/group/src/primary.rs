@@ -91,10 +91,13 @@ impl Member {
             let others = shard.in_sync.iter().filter(|id| **id != self.id).cloned().collect();
             let is_certain = now < self.answered_until(&others, local);
             let shard = Shard { epoch: self.epoch + 1, ..shard.clone() };
-            return change(Some(shard), self.claim(self.epoch + 1), true).filter(|_| is_certain);
+            return change(Some(shard), self.claim(self.epoch + 1), false).filter(|_| is_certain);
         }
         if !self.is_bound() {
-            return change(None, self.claim(self.epoch), true);
+            // One of an older epoch is of a backup, and an own one of a former lease.
+            let holder = snapshot.holder.as_ref();
+            let is_void = holder.is_some_and(|holder| holder.epoch < self.epoch || holder.member == self.id);
+            return change(None, self.claim(self.epoch), !is_void);
         }
         // It may have left the set since the handover was ordered.
         leading.successor.take_if(|successor| !shard.in_sync.contains(successor));
