@@ -37,7 +37,7 @@ fn settings_that_contradict_each_other_are_refused() {
             "replicaof cannot be used in a group",
         ),
         (&[&group[..], &etcd, &["--etcd-ca-cert-file", "/nosuch"]].concat(), "/nosuch"),
-        (&[&group[..], &etcd, &["--lease-time", "2500"]].concat(), "whole seconds"),
+        (&[&group[..], &etcd, &["--lease-time", "1500"]].concat(), "lease-time"),
         (&[&["--sync-writes", "yes"][..]].concat(), "group"),
     ] {
         let told = refused(arguments);

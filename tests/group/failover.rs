@@ -98,6 +98,19 @@ fn a_handover_refuses_and_loses_nothing() {
 }
 
 #[test]
+fn a_primary_that_ends_in_good_order_leaves_no_lease_behind() {
+    let Some(mut group) = Group::start(2, &[]) else { return };
+    let old = group.primary().expect("a primary");
+    group.servers[old].signal(Signal::TERM);
+    group.servers[old].wait();
+    let held = group.etcd.post("/v3/kv/range", r#"{"key":"L2JyYWlkL2cvcHJpbWFyeS8w"}"#);
+    let node = group.record()["primary"].as_str().map(str::to_owned);
+    let is_free = !held.contains("kvs") || node.is_some_and(|node| !node.starts_with(&format!("n{old}/")));
+    assert!(is_free, "the lease is still there: {held}");
+    group.wait_for_other(old);
+}
+
+#[test]
 fn info_shows_the_group() {
     let Some(group) = Group::start(2, &[]) else { return };
     let primary = group.primary().expect("a primary");

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use crate::member::{Duty, Local, Member, Orders, Role};
 use crate::record::{Base, Expected, MemberId, Offer, Shard, Snapshot, Transaction};
+use crate::timing::Timing;
 
 /// A primary that is heard is given so many lease times to have its lease again.
 const PATIENCE: u64 = 3;
@@ -41,6 +42,7 @@ impl Member {
                 epoch: 1,
                 primary: self.id.clone(),
                 in_sync: [self.id.clone()].into(),
+                lease: self.timing.lease,
                 is_handed_over: false,
                 base: Some(Base { history: local.history.clone(), offset: local.offset }),
             }),
@@ -90,7 +92,10 @@ impl Member {
             offset: local.offset,
             priority: local.priority,
         });
-        let due = self.timing.waited_out(local.acknowledged);
+        // The old primary's rights are as long as its lease time.
+        let lease =
+            if self.rules.knows_lease { shard.lease.max(self.timing.lease) } else { self.timing.lease };
+        let due = Timing { lease, ..self.timing }.waited_out(local.acknowledged);
         let turn = due.max(since) + self.turn(now, since, local, &snapshot, shard);
         let has_waited = local.refuses && now >= turn || !self.rules.waits_for_grace;
         let revision = seen?.revision;
@@ -132,6 +137,7 @@ impl Member {
                 epoch,
                 primary: self.id.clone(),
                 in_sync,
+                lease: self.timing.lease,
                 is_handed_over: false,
                 base: Some(Base { history: local.history.clone(), offset: local.offset }),
             }),

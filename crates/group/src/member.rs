@@ -421,3 +421,109 @@ impl Member {
         shard.filter(|shard| shard.primary == self.id).map(|shard| shard.in_sync.clone()).unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEASE: u64 = 2_000;
+
+    fn id(node: &str) -> MemberId {
+        MemberId::new(node, "1")
+    }
+
+    fn shard(epoch: u64, primary: &str) -> Shard {
+        Shard {
+            epoch,
+            primary: id(primary),
+            in_sync: [id("a"), id("b")].into(),
+            lease: LEASE,
+            is_handed_over: false,
+            base: None,
+        }
+    }
+
+    fn records(revision: u64, shard: Option<Shard>, holder: Option<(u64, &str, i64)>) -> Arc<Snapshot> {
+        let holder = holder.map(|(epoch, node, lease)| Holder { epoch, member: id(node), lease });
+        let shard = shard.map(|value| Versioned { value, revision });
+        Arc::new(Snapshot { revision, shard, holder, ..Snapshot::default() })
+    }
+
+    /// The primary `a` of epoch 2, whose replica `b` answers.
+    fn primary() -> (Member, Local) {
+        let mut member = Member::new(id("a"), Timing::new(LEASE), Rules::default(), 0);
+        member.lease_lives(7, 0, 0);
+        member.observe(records(1, Some(shard(1, "b")), Some((1, "b", 5))), 0);
+        let handed = Shard { is_handed_over: true, ..shard(2, "a") };
+        member.observe(records(2, Some(handed), Some((2, "a", 7))), 0);
+        let follower = Follower { id: id("b"), probed: 0, acknowledged: 0 };
+        let local = Local { priority: 100, is_whole: true, followers: vec![follower], ..Local::default() };
+        (member, local)
+    }
+
+    #[test]
+    fn a_primary_serves_by_its_lease_or_by_its_replicas() {
+        let (mut member, mut local) = primary();
+        let orders = member.step(0, &local);
+        assert_eq!((orders.duty, orders.size, orders.required), (Duty::Lead { epoch: 2 }, 2, vec![id("b")]));
+        assert_eq!(orders.serve_until, LEASE, "the replica has answered");
+        local.followers[0].probed = 500;
+        assert_eq!(member.step(500, &local).serve_until, LEASE + 500);
+        local.followers.clear();
+        assert_eq!(member.step(600, &local).serve_until, LEASE - LEASE / 20, "the lease, less a margin");
+        member.lease_lost();
+        assert_eq!(member.step(700, &local).serve_until, 0);
+    }
+
+    #[test]
+    fn records_of_a_backup_are_written_anew_whoever_held_the_lease() {
+        let (mut member, local) = primary();
+        member.forget_records();
+        member.observe(records(1, Some(shard(1, "b")), Some((1, "b", 5))), 10);
+        let transaction = member.step(10, &local).transaction.expect("it repairs the record");
+        assert_eq!(
+            transaction.shard.as_ref().map(|shard| (shard.epoch, &shard.primary)),
+            Some((3, &id("a")))
+        );
+        assert!(!transaction.needs_no_holder && transaction.expected == Expected::Revision(1));
+    }
+
+    #[test]
+    fn an_unknown_outcome_is_settled_when_the_record_is_gone() {
+        let (mut member, mut local) = primary();
+        local.slow.push(id("b"));
+        let removal = member.step(10, &local).transaction.expect("it removes the slow member");
+        member.settle(&removal, Outcome::Unknown, 20);
+        local.slow.clear();
+        member.forget_records();
+        member.observe(records(1, None, None), 30);
+        let transaction = member.step(30, &local).transaction.expect("it writes the record again");
+        assert_eq!(transaction.expected, Expected::Absent);
+        assert_eq!(transaction.shard.map(|shard| (shard.epoch, shard.in_sync.len())), Some((3, 2)));
+    }
+
+    #[test]
+    fn a_candidate_waits_as_long_as_the_primary_may_count_on_it() {
+        let mut member = Member::new(id("a"), Timing::new(LEASE), Rules::default(), 0);
+        member.lease_lives(7, 0, 0);
+        let longer = Shard { lease: 2 * LEASE, ..shard(1, "b") };
+        member.observe(records(1, Some(longer.clone()), Some((1, "b", 5))), 0);
+        let mut local = Local { priority: 100, is_whole: true, acknowledged: 100, ..Local::default() };
+        assert_eq!(member.step(150, &local).duty, Duty::Follow { primary: id("b"), epoch: 1 });
+        member.observe(records(2, Some(longer), None), 200);
+        assert_eq!(member.step(200, &local).duty, Duty::Refuse);
+        local.refuses = true;
+        let mut promoted = None;
+        for now in (200..10_000).step_by(10) {
+            member.lease_lives(7, now, now);
+            if let Some(transaction) = member.step(now, &local).transaction {
+                promoted = Some((now, transaction));
+                break;
+            }
+        }
+        let (now, transaction) = promoted.expect("it takes over");
+        assert!((100 + 2 * LEASE..=100 + 2 * LEASE + LEASE / 4).contains(&now), "{now}");
+        assert!(transaction.needs_no_holder);
+        assert_eq!(transaction.shard.map(|shard| (shard.epoch, shard.in_sync)), Some((2, [id("a")].into())));
+    }
+}

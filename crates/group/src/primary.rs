@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use crate::member::{Duty, Joining, Leading, Local, Member, Orders, Role};
 use crate::record::{Base, Expected, HolderChange, MemberId, Shard, Transaction};
+use crate::timing::Timing;
 
 impl Member {
     pub(crate) fn lead(&mut self, now: u64, local: &Local, orders: &mut Orders) {
@@ -107,6 +108,7 @@ impl Member {
                 epoch: self.epoch + 1,
                 primary: successor,
                 in_sync: shard.in_sync.clone(),
+                lease: shard.lease,
                 is_handed_over: true,
                 base,
             };
@@ -140,9 +142,12 @@ impl Member {
 
     /// Until when no member can have been promoted that has answered.
     fn answered_until(&self, members: &BTreeSet<MemberId>, local: &Local) -> u64 {
+        // No candidate waits for less than the record says.
+        let lease = self.known.as_ref().map_or(0, |shard| shard.lease).min(self.timing.lease);
+        let timing = Timing { lease, ..self.timing };
         let answered = |member: &MemberId| {
             let follower = local.followers.iter().find(|follower| follower.id == *member);
-            follower.map_or(0, |follower| self.timing.acknowledged_right(follower.probed))
+            follower.map_or(0, |follower| timing.acknowledged_right(follower.probed))
         };
         members.iter().map(answered).min().unwrap_or(u64::MAX)
     }

@@ -80,6 +80,9 @@ pub struct Shard {
     /// Members that have everything that was acknowledged, the primary among them. Only they are
     /// promoted.
     pub in_sync: BTreeSet<MemberId>,
+    /// The lease time in nanoseconds that rights of a primary are at most as long as. Servers may
+    /// have another one in their settings.
+    pub lease: u64,
     /// The primary before has stopped by itself and has this one take its place.
     pub is_handed_over: bool,
     /// Where the present primary's own history begins.
@@ -101,6 +104,7 @@ impl Shard {
             "epoch": self.epoch,
             "primary": self.primary.to_string(),
             "in-sync": self.in_sync.iter().map(MemberId::to_string).collect::<Vec<_>>(),
+            "lease-ns": self.lease,
         });
         if self.is_handed_over {
             value["handed-over"] = json!(true);
@@ -122,6 +126,7 @@ impl Shard {
                 epoch: value["epoch"].as_u64().filter(|&epoch| epoch > 0)?,
                 primary: member(&value["primary"])?,
                 in_sync,
+                lease: value["lease-ns"].as_u64().filter(|&lease| lease > 0)?,
                 is_handed_over: value["handed-over"].as_bool().unwrap_or(false),
                 base: base.map(|(history, offset)| Base { history: history.into(), offset }),
             };
@@ -363,7 +368,14 @@ mod tests {
     fn shard() -> Shard {
         let (a, b) = (MemberId::new("a", "11"), MemberId::new("b", "22"));
         let base = Some(Base { history: "ff".into(), offset: 1 << 60 });
-        Shard { epoch: 3, primary: a.clone(), in_sync: [a, b].into(), is_handed_over: true, base }
+        Shard {
+            epoch: 3,
+            primary: a.clone(),
+            in_sync: [a, b].into(),
+            lease: 2_000_000_000,
+            is_handed_over: true,
+            base,
+        }
     }
 
     fn record<'a>(key: &'a str, value: &'a str, revision: u64) -> Record<'a> {

@@ -27,6 +27,8 @@ pub struct Rules {
     pub keeps_refusing: bool,
     /// Rights count from when a message was sent.
     pub counts_from_sending: bool,
+    /// A candidate waits as long as the primary's own lease time, if that is longer.
+    pub knows_lease: bool,
     /// Rights and waits have a margin for clocks that drift.
     pub allows_for_drift: bool,
     /// Nothing is served between the begin of a handover and its outcome.
@@ -47,6 +49,7 @@ impl Default for Rules {
             joins_caught_up: true,
             keeps_refusing: true,
             counts_from_sending: true,
+            knows_lease: true,
             allows_for_drift: true,
             stops_for_handover: true,
         }

@@ -176,6 +176,7 @@ fn serve(config: &Arc<Config>, arguments: &braid_config::Arguments) -> Result<()
         }
     }
     threads.join()?;
+    engine.leave_group();
     signals.close();
     process::remove_pid_file(config);
     loaded?;

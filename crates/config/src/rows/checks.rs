@@ -101,9 +101,9 @@ pub(super) fn backlog_size(bytes: i64) -> Result<i64, &'static str> {
     Ok(bytes.max(16 << 10))
 }
 
-/// Times that etcd counts in seconds.
+/// A time that etcd counts in seconds: it is rounded up.
 pub(super) fn whole_seconds(milliseconds: i64) -> Result<i64, &'static str> {
-    if milliseconds % 1000 == 0 { Ok(milliseconds) } else { Err("argument must be whole seconds") }
+    Ok(milliseconds.saturating_add(999) / 1000 * 1000)
 }
 
 /// The number of shards selects by hash bits.

@@ -3,7 +3,6 @@
 
 use super::checks;
 use crate::directive::Unit;
-use crate::rows::INT_MAX;
 
 super::directives! {
     "Groups", after replication;
@@ -32,8 +31,8 @@ super::directives! {
     /// Private key that belongs to that certificate (PEM).
     etcd_key_file: text => optional_text("etcd-key-file").immutable();
 
-    /// Milliseconds that a primary may be silent before another server takes its place. The same on
-    /// all servers of a group; whole seconds.
+    /// Milliseconds that a primary may be silent before another server takes its place, rounded
+    /// up to seconds.
     lease_time_ms: u32 =>
-        integer("lease-time", || 2000, 2000, INT_MAX, Unit::Milliseconds).integer_check(checks::whole_seconds).immutable();
+        integer("lease-time", || 2000, 2000, 3_600_000, Unit::Milliseconds).integer_check(checks::whole_seconds).immutable();
 }

@@ -51,6 +51,9 @@ pub struct Group {
     is_whole: AtomicBool,
     /// The epoch that the link's connection is under.
     link_epoch: AtomicU64,
+    /// How far this server is in leaving the group.
+    leaving: Mutex<Leaving>,
+    has_left: Condvar,
     /// A handover that was asked for (FAILOVER).
     handover: Mutex<Option<Handover>>,
 }
@@ -61,6 +64,15 @@ struct Acknowledging {
     /// When the newest bytes came that it has acknowledged, nanoseconds of CLOCK_BOOTTIME; when it
     /// started, if none. A probe that it has answered was sent before.
     last: u64,
+}
+
+/// How far a server is in leaving the group: it ends.
+#[derive(Default)]
+struct Leaving {
+    /// The lease is to end: nothing is served any more.
+    is_asked: bool,
+    /// It has ended, or cannot be.
+    is_done: bool,
 }
 
 /// A planned change of the primary.
@@ -155,6 +167,8 @@ pub(crate) fn of_config(config: &braid_config::Config, run: &str) -> Result<Opti
         received: AtomicU64::new(0),
         is_whole: AtomicBool::new(true),
         link_epoch: AtomicU64::new(0),
+        leaving: Mutex::default(),
+        has_left: Condvar::new(),
         handover: Mutex::new(None),
     })))
 }

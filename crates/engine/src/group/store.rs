@@ -39,8 +39,6 @@ pub(super) struct Wishes {
     pub node: Option<(Node, i64)>,
     pub offer: Option<(Offer, i64)>,
     pub reads: bool,
-    /// The lease is to end now, and no other be asked for: the server ends.
-    pub revokes: bool,
 }
 
 /// What a thread does until the server ends.
@@ -66,18 +64,10 @@ impl Engine {
 }
 
 /// Has a lease, and keeps it alive.
-fn keep_lease(engine: &Engine, group: &Group, client: &Client) {
-    let lease_ms = group.settings.lease_ms;
+fn keep_lease(_: &Engine, group: &Group, client: &Client) {
+    let pause = Duration::from_millis(group.settings.lease_ms / 8);
     let mut lease = None;
-    while !engine.shutdown.load(Relaxed) {
-        if group.wishes.lock().revokes {
-            if let Some(id) = lease.take()
-                && let Err(error) = client.revoke(LeaseId(id))
-            {
-                log::warn!("The lease in etcd was not ended: {error}");
-            }
-            return;
-        }
+    while !group.leaving.lock().is_asked {
         let sent = boot_nanos();
         let outcome = match lease {
             None => client.grant(group.settings.lease_seconds()).map(|LeaseId(id)| Some(id)),
@@ -97,8 +87,16 @@ fn keep_lease(engine: &Engine, group: &Group, client: &Client) {
             }
             Err(error) => group.tell(News::Trouble(error.to_string())),
         }
-        std::thread::sleep(Duration::from_millis(lease_ms / 8));
+        let mut leaving = group.leaving.lock();
+        group.has_left.wait_while_for(&mut leaving, |leaving| !leaving.is_asked, pause);
     }
+    if let Some(id) = lease
+        && let Err(error) = client.revoke(LeaseId(id))
+    {
+        log::warn!("The lease in etcd was not ended: {error}");
+    }
+    group.leaving.lock().is_done = true;
+    group.has_left.notify_all();
 }
 
 /// Reads the records, and changes them as ordered.
@@ -118,8 +116,7 @@ fn keep_records(engine: &Engine, group: &Group, client: &Client) {
                 // Without a watch this is how often they are read.
                 group.has_wishes.wait_for(&mut wishes, pause);
             }
-            let revokes = wishes.revokes;
-            std::mem::replace(&mut *wishes, Wishes { revokes, ..Wishes::default() })
+            std::mem::take(&mut *wishes)
         };
         if let Some(transaction) = wishes.transaction {
             let outcome = transact(group, client, &transaction);

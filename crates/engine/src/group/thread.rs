@@ -30,12 +30,15 @@ impl Engine {
         Ok(())
     }
 
-    /// Leaves the group in good order: others need not wait for the lease to end.
+    /// Leaves the group in good order: others need not wait for the lease to end. The loops have
+    /// ended, so nothing is served any more. Waits for etcd no longer than for an answer.
     pub fn leave_group(&self) {
-        if let Some(group) = &self.group {
-            group.wishes.lock().revokes = true;
-            group.has_wishes.notify_all();
-        }
+        let Some(group) = &self.group else { return };
+        let patience = group.settings.etcd.request_timeout;
+        let mut leaving = group.leaving.lock();
+        leaving.is_asked = true;
+        group.has_left.notify_all();
+        group.has_left.wait_while_for(&mut leaving, |leaving| !leaving.is_done, patience);
     }
 }
 

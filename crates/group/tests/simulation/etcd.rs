@@ -11,7 +11,8 @@ use braid_group::{MemberId, Node, Offer, Snapshot, Transaction};
 #[derive(Clone, Debug)]
 pub enum Request {
     Read,
-    Grant,
+    /// With its time.
+    Grant(u64),
     KeepAlive(i64),
     Transact(Transaction),
     PutNode(MemberId, i64),
@@ -32,18 +33,17 @@ pub enum Reply {
 #[derive(Default)]
 pub struct Etcd {
     records: Arc<Snapshot>,
-    /// When each lease ends.
-    leases: BTreeMap<i64, u64>,
+    /// When each lease ends, and its time.
+    leases: BTreeMap<i64, (u64, u64)>,
     /// Leases of nodes' and offers' keys.
     node_leases: BTreeMap<Arc<str>, i64>,
     offer_leases: BTreeMap<Arc<str>, i64>,
     next_lease: i64,
-    lease_time: u64,
 }
 
 impl Etcd {
-    pub fn new(lease_time: u64) -> Etcd {
-        Etcd { lease_time, next_lease: 1, ..Etcd::default() }
+    pub fn new() -> Etcd {
+        Etcd { next_lease: 1, ..Etcd::default() }
     }
 
     pub fn records(&self) -> &Snapshot {
@@ -61,7 +61,7 @@ impl Etcd {
 
     /// Ends leases whose time is over.
     pub fn pass(&mut self, now: u64) {
-        while let Some(id) = self.leases.iter().find(|&(_, &end)| end <= now).map(|(&id, _)| id) {
+        while let Some(id) = self.leases.iter().find(|&(_, &(end, _))| end <= now).map(|(&id, _)| id) {
             self.leases.remove(&id);
             let gone = |leases: &BTreeMap<Arc<str>, i64>| -> Vec<Arc<str>> {
                 leases.iter().filter(|&(_, &lease)| lease == id).map(|(name, _)| name.clone()).collect()
@@ -79,21 +79,20 @@ impl Etcd {
 
     /// After an outage all leases have their whole time before them.
     pub fn recover(&mut self, now: u64) {
-        let end = now + self.lease_time;
-        self.leases.values_mut().for_each(|lease| *lease = end);
+        self.leases.values_mut().for_each(|(end, time)| *end = now + *time);
     }
 
     pub fn execute(&mut self, request: &Request, now: u64) -> Reply {
         match request {
             Request::Read => Reply::Records(Arc::clone(&self.records)),
-            Request::Grant => {
+            Request::Grant(time) => {
                 self.next_lease += 1;
-                self.leases.insert(self.next_lease, now + self.lease_time);
+                self.leases.insert(self.next_lease, (now + time, *time));
                 Reply::Lease(self.next_lease)
             }
             Request::KeepAlive(id) => match self.leases.get_mut(id) {
-                Some(end) => {
-                    *end = now + self.lease_time;
+                Some((end, time)) => {
+                    *end = now + *time;
                     Reply::Lease(*id)
                 }
                 None => Reply::NoLease,

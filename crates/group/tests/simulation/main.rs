@@ -108,6 +108,7 @@ mod left_out {
         a_member_joins_with_everything: rules.joins_caught_up;
         a_promotion_that_may_come_late_is_waited_out: rules.keeps_refusing;
         times_count_from_sending: rules.counts_from_sending;
+        lease_times_may_differ: rules.knows_lease;
         clocks_drift: rules.allows_for_drift;
         nothing_is_served_during_a_handover: rules.stops_for_handover;
         a_reply_waits_for_all: path.waits_for_all;

@@ -94,19 +94,28 @@ pub struct World {
 impl World {
     pub fn new(seed: u64, faults: Faults) -> World {
         let mut random = Rng::with_seed(seed);
-        let mut clock =
-            || Clock { begin: random.u64(0..50_000), rate: UNITS - DRIFT + random.u64(0..=2) * DRIFT };
-        let timing = Timing::new(LEASE * UNITS);
-        let servers =
-            (0..SERVERS).map(|index| Server::new(index, 0, clock(), 0, timing, faults.rules)).collect();
-        let etcd_clock = clock();
+        // Without a margin they all drift as far as they can, or that would rarely be found.
+        let drifts = !faults.rules.allows_for_drift;
+        let mut clock = || {
+            let rate = if drifts { random.u64(0..=1) * 2 } else { random.u64(0..=2) };
+            Clock { begin: random.u64(0..50_000), rate: UNITS - DRIFT + rate * DRIFT }
+        };
+        let clocks: Vec<Clock> = (0..=SERVERS).map(|_| clock()).collect();
+        // One server may have another lease time in its settings.
+        let lease = |index: usize, other: u64| {
+            Timing::new(LEASE * UNITS * if index == 0 { 4 + other } else { 4 } / 4)
+        };
+        let other = if drifts { 0 } else { random.u64(0..4).saturating_sub(1) };
+        let server = |index| Server::new(index, 0, clocks[index], 0, lease(index, other), faults.rules);
+        let servers = (0..SERVERS).map(server).collect();
+        let etcd_clock = clocks[SERVERS];
         let at_disk = random.u8(0..3) == 0;
         World {
             slow: random.bool(),
             random,
             faults,
             at_disk,
-            etcd: Etcd::new(LEASE * UNITS),
+            etcd: Etcd::new(),
             etcd_clock,
             etcd_down_until: 0,
             servers,
@@ -206,8 +215,8 @@ impl World {
 
     /// A server dies and starts anew.
     fn crash(&mut self, index: usize) {
-        let timing = Timing::new(LEASE * UNITS);
         let server = &self.servers[index];
+        let timing = server.timing;
         let members = self.etcd.records().shard.as_ref().map(|shard| &shard.value.in_sync);
         let is_member = members.is_some_and(|members| members.contains(server.id()));
         // What was acknowledged by it alone is lost with its memory: that is so by definition. It may
@@ -432,10 +441,11 @@ impl World {
         let has = |test: fn(&Asked) -> bool| server.asked.values().any(|(asked, ..)| test(asked));
         let leases = has(|asked| matches!(asked, Asked::Grant | Asked::KeepAlive));
         let reads = has(|asked| matches!(asked, Asked::Read));
+        let time = server.timing.lease;
         let (lease, registered, id) = (server.lease, server.registered, server.id().clone());
         if !leases {
             match lease {
-                None => self.ask(index, Asked::Grant, Request::Grant),
+                None => self.ask(index, Asked::Grant, Request::Grant(time)),
                 Some(lease) => self.ask(index, Asked::KeepAlive, Request::KeepAlive(lease)),
             }
         }
