@@ -15,14 +15,15 @@ use std::sync::atomic::{AtomicIsize, Ordering};
 
 use crossbeam_utils::CachePadded;
 
-/// What hands out the memory. Miri and sanitizers have to see allocations to judge accesses, and they
-/// see the system's only (tests/miri, tests/sanitize); sizes are counted as jemalloc's all the same.
+/// The underlying allocator. Miri and sanitizers must see allocations to judge accesses, and they
+/// only see the system's (tests/miri, tests/sanitize); sizes are counted as jemalloc's all the
+/// same.
 #[cfg(not(any(miri, braid_sanitize)))]
 const BACKING: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 #[cfg(any(miri, braid_sanitize))]
 const BACKING: std::alloc::System = std::alloc::System;
 
-/// Threads that may own a counter.
+/// Maximum number of threads that own a counter.
 pub const COUNTERS: usize = 512;
 
 static IN_USE: [CachePadded<AtomicIsize>; COUNTERS] =
@@ -32,7 +33,7 @@ thread_local! {
     static COUNTER: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Gives the calling thread counter `index` (1..[`COUNTERS`]) for itself; the caller ensures that no two
+/// Gives the calling thread counter `index` (1..[`COUNTERS`]); the caller ensures that no two
 /// living threads share one.
 pub fn register_thread(index: usize) {
     assert!((1..COUNTERS).contains(&index), "a counter of its own");
@@ -55,26 +56,26 @@ fn count(delta: isize) {
     }
 }
 
-/// Above this jemalloc's classes depend on the size of pages that it was built for: from eight pages on
-/// (32 KiB with pages of 4 KiB) it rounds up to whole pages.
+/// For larger sizes jemalloc's classes depend on the page size that it was built for: from eight
+/// pages on (32 KiB with pages of 4 KiB) it rounds up to whole pages.
 const CLASSES_END: usize = 32 * 1024;
 
-/// What jemalloc sets aside for more than [`CLASSES_END`] bytes.
+/// jemalloc's allocation size for more than [`CLASSES_END`] bytes.
 #[cfg(not(any(miri, braid_sanitize)))]
 fn large_class(size: usize) -> usize {
-    // SAFETY: it only computes, and any size but 0 may be asked for.
+    // SAFETY: the function only computes; any size but 0 is valid.
     let class = unsafe { tikv_jemalloc_sys::nallocx(size, 0) };
-    // 0 at the end of the address space: such a size fails to be allocated anyway.
+    // 0 at the end of the address space: such an allocation fails anyway.
     class.max(size)
 }
 
-/// As above, where jemalloc cannot be called or is not what is used.
+/// As above, where jemalloc cannot be called or is not in use.
 #[cfg(any(miri, braid_sanitize))]
 fn large_class(size: usize) -> usize {
     size.checked_next_multiple_of(4096).unwrap_or(size)
 }
 
-/// The size that jemalloc sets aside for `size` bytes: four classes per doubling, at least 8 bytes apart,
+/// jemalloc's allocation size for `size` bytes: four classes per doubling, at least 8 bytes apart,
 /// then pages.
 #[inline]
 pub fn size_class(size: usize) -> usize {
@@ -102,8 +103,8 @@ fn adjust(layout: Layout) -> Layout {
 /// The process's global allocator.
 pub struct CountingAllocator;
 
-// SAFETY: every call goes to jemalloc with a layout that is a pure function of the caller's, so allocation
-// and release agree.
+// SAFETY: every call goes to jemalloc with a layout that is a pure function of the caller's, so
+// allocation and release agree.
 unsafe impl GlobalAlloc for CountingAllocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -162,8 +163,8 @@ mod tests {
         let steps = (5000..2 << 20).step_by(1021);
         let large = [32_768, 32_769, 36_864, 36_865, 65_537, 1 << 20, (1 << 20) + 1, 123_456_789];
         for size in (1..5000).chain(steps).chain(large) {
-            // SAFETY: allocated and released with the same size; nallocx has no precondition on a non-zero
-            // size.
+            // SAFETY: allocated and released with the same size; nallocx has no precondition on a
+            // non-zero size.
             let real = unsafe { tikv_jemalloc_sys::nallocx(size, 0) };
             assert_eq!(size_class(size), real, "size {size}");
         }
@@ -187,8 +188,7 @@ mod tests {
 
     #[test]
     fn what_is_allocated_is_counted_and_what_is_freed_is_not() {
-        // Far more than the tests that run beside this one allocate or free; never touched, so it takes no
-        // memory.
+        // Far more than concurrent tests allocate or free; never touched, so it takes no memory.
         let (size, others) = (1 << 30, 256 << 20);
         let before = used_bytes();
         let block: Vec<u8> = std::hint::black_box(Vec::with_capacity(size));

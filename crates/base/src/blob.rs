@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A reference-counted byte buffer: big values and the big arguments they come from.
 //!
-//! A [`Blob`] is one pointer to one allocation (header, then bytes with spare capacity), so a value of
-//! megabytes moves from the socket into the keyspace and from the keyspace into replies without a copy.
-//! Sharing is by reference count; a shared blob is never changed: [`Blob::make_mut`] copies first when anyone
-//! else holds it.
+//! A [`Blob`] is one pointer to one allocation (header, then bytes with spare capacity), so a value
+//! of megabytes moves from the socket into the keyspace and from the keyspace into replies without
+//! a copy. Sharing is by reference count; a shared blob is never changed: [`Blob::make_mut`] copies
+//! it first.
 //!
-//! Invariants (kept here alone, in this module): `len <= capacity`; bytes `0..len` are initialised; while the
-//! count is above one nobody writes.
+//! Invariants (kept here alone, in this module): `len <= capacity`; bytes `0..len` are initialised;
+//! no owner writes while the count is above one.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
 use std::ptr::NonNull;
@@ -26,7 +26,8 @@ const HEADER: usize = size_of::<Header>();
 #[repr(transparent)]
 pub struct Blob(NonNull<Header>);
 
-// SAFETY: the count is atomic and bytes are only written through a unique reference (see module invariants).
+// SAFETY: the count is atomic and bytes are only written through a unique reference (see module
+// invariants).
 unsafe impl Send for Blob {}
 // SAFETY: as above; shared access is read-only.
 unsafe impl Sync for Blob {}
@@ -76,7 +77,7 @@ impl Blob {
         self.capacity() + HEADER
     }
 
-    /// True when nobody else holds this blob.
+    /// True if there is no other owner.
     pub fn is_unique(&self) -> bool {
         self.header().count.load(Ordering::Acquire) == 1
     }
@@ -97,19 +98,19 @@ impl Blob {
         }
     }
 
-    /// Gives spare capacity back.
+    /// Frees spare capacity.
     pub fn shrink_to_fit(&mut self) {
         if self.is_unique() && self.len() < self.capacity() {
             self.reallocate(self.len());
         }
     }
 
-    /// Appends `bytes`, growing exactly when there is no room.
+    /// Appends `bytes`; grows by exactly the missing room.
     pub fn extend_from_slice(&mut self, bytes: &[u8]) {
         self.reserve_exact(bytes.len());
         let len = self.len();
-        // SAFETY: unique and with enough room after reserve_exact; `bytes` cannot overlap a unique buffer's
-        // spare room.
+        // SAFETY: unique and with enough room after reserve_exact; `bytes` cannot overlap a unique
+        // buffer's spare room.
         unsafe {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.bytes_ptr().add(len), bytes.len());
             self.0.as_mut().len = len + bytes.len();
@@ -130,8 +131,8 @@ impl Blob {
         unsafe { self.0.as_mut().len = len };
     }
 
-    /// Reads straight into the spare room: `read` gets at most `max` uninitialised bytes and returns how many
-    /// it filled.
+    /// Reads straight into the spare room: `read` gets at most `max` uninitialised bytes and
+    /// returns how many it filled.
     pub fn fill_with<E>(
         &mut self,
         max: usize,
@@ -149,14 +150,15 @@ impl Blob {
         Ok(filled)
     }
 
-    /// Turns the blob into a plain word; [`Blob::from_raw`] takes it back. Neither changes the count.
+    /// Turns the blob into a plain word; [`Blob::from_raw`] takes it back. Neither changes the
+    /// count.
     pub fn into_raw(self) -> NonNull<u8> {
         let raw = self.0.cast();
         std::mem::forget(self);
         raw
     }
 
-    /// Takes back what [`Blob::into_raw`] gave.
+    /// Restores the blob from the word that [`Blob::into_raw`] returned.
     ///
     /// # Safety
     /// `raw` came from `into_raw` and each word is taken back once.
@@ -187,7 +189,7 @@ impl Blob {
 impl std::ops::Deref for Blob {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        // SAFETY: `0..len` is initialised and nobody writes while this reference lives.
+        // SAFETY: `0..len` is initialised and is not written while this reference lives.
         unsafe { std::slice::from_raw_parts(self.bytes_ptr(), self.header().len) }
     }
 }
@@ -204,7 +206,7 @@ impl Drop for Blob {
         if self.header().count.fetch_sub(1, Ordering::Release) == 1 {
             fence(Ordering::Acquire);
             let layout = layout(self.capacity());
-            // SAFETY: the last reference is going; nobody else can reach the allocation.
+            // SAFETY: the last reference is dropped; the allocation is unreachable otherwise.
             unsafe { dealloc(self.0.as_ptr().cast(), layout) };
         }
     }

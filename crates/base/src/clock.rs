@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Time: wall clock in milliseconds and microseconds, and a cheap tick counter for durations.
 //!
-//! The only module that reads time. Ticks come from the processor's time-stamp counter where it is invariant
-//! (about 10 ns a reading), else from the monotonic clock; [`Ticks::to_nanos`] converts with a factor
-//! measured at start. Miri knows neither instruction and gets the clock.
+//! The only module that reads time. Ticks come from the processor's time-stamp counter where it is
+//! invariant (about 10 ns a reading), else from the monotonic clock; [`Ticks::to_nanos`] converts
+//! with a factor measured at start. Miri knows neither instruction and gets the clock.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -18,8 +18,8 @@ pub fn unix_us() -> i64 {
     since_epoch().as_micros() as i64
 }
 
-/// Nanoseconds of CLOCK_BOOTTIME: it never steps, and goes on while the machine is suspended. For
-/// rights that end at a time.
+/// Nanoseconds of CLOCK_BOOTTIME, which never steps and continues while the machine is suspended.
+/// For rights that end at a time.
 #[inline]
 pub fn boot_nanos() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
@@ -34,12 +34,12 @@ fn since_epoch() -> Duration {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Ticks(u64);
 
-/// A length of time in ticks: whether it has gone by costs a subtraction.
+/// A duration in ticks: testing whether it has passed costs a subtraction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TickSpan(u64);
 
 impl TickSpan {
-    /// So many nanoseconds.
+    /// This many nanoseconds.
     pub fn from_nanos(nanos: u64) -> TickSpan {
         let ticks = (u128::from(nanos) << 32) / u128::from(scale().nanos_per_tick.max(1));
         TickSpan(u64::try_from(ticks).unwrap_or(u64::MAX))
@@ -70,8 +70,8 @@ fn scale() -> &'static Scale {
     })
 }
 
-/// Both clocks at one moment: of several tries the one in which the least time passed, so that being
-/// interrupted in between does no harm.
+/// Both clocks at one moment: of several attempts the one that took the least time, so that an
+/// interruption in between does no harm.
 fn read_both() -> (Instant, u64) {
     let attempt = || {
         let before = read_counter();

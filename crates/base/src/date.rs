@@ -18,8 +18,8 @@ pub struct Date {
 }
 
 impl Date {
-    /// The date of a number of seconds since the Unix epoch; that of the epoch for what lies beyond
-    /// the year 9999. Allocates nothing.
+    /// The date of a number of seconds since the Unix epoch; the epoch itself for times beyond the
+    /// year 9999. Allocates nothing.
     pub fn from_unix(seconds: i64) -> Date {
         let moment = OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH);
         Date {

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The gate: knows which threads are inside a batch, stops the world for whoever needs all of it, and tells
-//! when memory that lock-free readers may still see can be freed.
+//! The gate: knows which threads are inside a batch, stops the world for a thread that needs all of
+//! it, and tells when memory that lock-free readers may still see can be freed.
 //!
-//! Each executing thread is *inside* from the start of a batch to its end; it says so in a padded word of its
-//! own, so entering costs a store and a fence and shares nothing. Whoever needs the whole world closes the
-//! gate, waits until all others are outside, works without locks, and opens it.
+//! Each executing thread is *inside* from the start of a batch to its end; it says so in a padded
+//! word of its own, so entering costs a store and a fence and shares nothing. A thread that needs
+//! the whole world closes the gate, waits until all others are outside, works without locks, and
+//! opens it.
 //!
-//! The same word carries the epoch in which the thread entered. The epoch only moves on when every thread
-//! inside has entered in the current one, so while somebody who entered in epoch `e` is inside it is at most
-//! `e + 1`. Memory whose unlinking thread (inside, or with the world stopped) then read epoch `e` can be
-//! freed at `e + 3`, [`EPOCHS`] later: that thread's store may become visible to others after it read the
-//! epoch, though before it leaves, thus in epoch `e + 1` at the latest; a reader that entered in `e + 1` and
-//! still found the memory keeps the epoch at `e + 2` at most until it leaves.
+//! The same word carries the epoch in which the thread entered. The epoch only advances when every
+//! thread inside has entered in the current one, so while a thread that entered in epoch `e` is
+//! inside it is at most `e + 1`. Memory whose unlinking thread (inside, or with the world stopped)
+//! then read epoch `e` can be freed at `e + 3`, [`EPOCHS`] later: that thread's store may become
+//! visible to others after it read the epoch, though before it leaves, thus in epoch `e + 1` at the
+//! latest; a reader that entered in `e + 1` and still found the memory keeps the epoch at `e + 2`
+//! at most until it leaves.
 //!
-//! A thread must never close the gate while inside (it would wait for itself): [`Gate::close`] takes the
-//! thread's own slot and steps outside first.
+//! A thread must never close the gate while inside (it would wait for itself): [`Gate::close`]
+//! takes the thread's own slot and steps outside first.
 
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
 use crate::sync::{Condvar, Fault, Mutex, lock, planted, spin_loop, yield_now};
@@ -26,21 +28,20 @@ pub const EPOCHS: u64 = 3;
 /// The gate of one engine, with a slot for each executing thread.
 pub struct Gate {
     closed: CachePadded<AtomicBool>,
-    /// How often it was closed.
+    /// Number of closings.
     closings: CachePadded<AtomicU64>,
     epoch: CachePadded<AtomicU64>,
     slots: Box<[CachePadded<AtomicU64>]>,
-    /// Number of threads: the slots from here on to [`Gate::extra`] are nobody's, and are not looked at.
+    /// Number of threads: the slots from here to [`Gate::extra`] are unused, and are not examined.
     threads: AtomicUsize,
-    /// The first slot of those that are no executing thread's.
+    /// The first slot that does not belong to an executing thread.
     extra: usize,
-    /// True while somebody has closed the gate, or is about to.
+    /// True while a thread has closed the gate, or is about to.
     waiting: Mutex<bool>,
     opened: Condvar,
-    /// How long whoever has closed the gate will keep it closed, as a [`Wait`].
+    /// How long the gate will stay closed, as a [`Wait`].
     wait: AtomicU8,
-    /// The slot of the executing thread that has closed the gate, plus 1; 0 = there is none. For
-    /// those who watch.
+    /// The slot of the executing thread that has closed the gate, plus 1; 0 = none. For monitoring.
     holder: AtomicUsize,
 }
 
@@ -55,15 +56,15 @@ pub struct World<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Wait {
-    /// For as long as commands take: worth waiting for.
+    /// As long as commands take: worth waiting for.
     Short,
-    /// Long enough that threads about to enter had better listen to their clients meanwhile.
+    /// Long: threads about to enter should serve their clients meanwhile.
     Long,
-    /// Nobody is to wait any more.
+    /// Indefinitely: no thread should wait.
     Endless,
 }
 
-/// What came of an attempt to enter.
+/// The outcome of an attempt to enter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Entered {
     Inside,
@@ -77,9 +78,9 @@ impl Gate {
         Gate::with_room(slots, slots, 0)
     }
 
-    /// A gate for threads that use slots `0..threads`, of which there may be `most` one day
-    /// ([`Gate::set_threads`]). Behind those come `extra` slots for others, who are no executing
-    /// threads.
+    /// A gate for threads that use slots `0..threads`, whose number may grow to `most`
+    /// ([`Gate::set_threads`]). After those come `extra` slots for threads that do not execute
+    /// commands.
     pub fn with_room(threads: usize, most: usize, extra: usize) -> Gate {
         assert!(threads <= most, "{threads} of {most} threads");
         Gate {
@@ -96,23 +97,23 @@ impl Gate {
         }
     }
 
-    /// Says how many threads there are from now on. Stops the world for that, so whoever is inside
-    /// has seen it; a thread may use a new slot once this has returned, and must be gone for good
-    /// before its slot is taken away. Never to be called by a thread that is inside.
+    /// Sets the number of threads. Stops the world for that, so that every thread inside sees it; a
+    /// thread may use a new slot once this has returned, and must have ended before its slot is
+    /// removed. Must not be called by a thread that is inside.
     pub fn set_threads(&self, threads: usize) {
         assert!(threads <= self.extra, "{threads} of {} threads", self.extra);
         let _world = self.close(None);
         self.threads.store(threads, Ordering::Relaxed);
     }
 
-    /// True while there is one executing thread only. That it changes while a thread is inside cannot be.
+    /// True while there is only one executing thread. This cannot change while a thread is inside.
     #[inline]
     pub fn is_solo(&self) -> bool {
         self.threads.load(Ordering::Relaxed) == 1
     }
 
-    /// The slots that somebody may use. To be looked at behind a fence: who enters by a new one
-    /// comes after the count of it.
+    /// The slots in use. To be read behind a fence: a thread enters by a new slot only after the
+    /// count includes it.
     fn in_use(&self) -> impl Iterator<Item = &CachePadded<AtomicU64>> {
         let threads = self.threads.load(Ordering::Relaxed);
         self.slots[..threads].iter().chain(&self.slots[self.extra..])
@@ -126,7 +127,7 @@ impl Gate {
         }
     }
 
-    /// As [`Gate::enter`], but does not wait for whoever has said that it will take long.
+    /// As [`Gate::enter`], but does not wait for a closing that is announced as long.
     #[inline]
     pub fn enter_unless_busy(&self, slot: usize) -> Entered {
         while !self.try_enter(slot) {
@@ -143,7 +144,7 @@ impl Gate {
         self.slots[slot].store(epoch << 1 | 1, Ordering::Relaxed);
         // Either the closer sees us inside, or we see the gate closed.
         fence(Ordering::SeqCst);
-        // Acquire: what was done with the world stopped happened before it was opened.
+        // Acquire: everything done in the stopped world happened before the gate was opened.
         if !self.closed.load(Ordering::Acquire) || planted(Fault::EnterUnchecked) {
             return true;
         }
@@ -166,8 +167,8 @@ impl Gate {
         at_least.is_some_and(|wait| self.wait.load(Ordering::Relaxed) >= wait as u8)
     }
 
-    /// Waits until the gate is open, or until it is known to stay closed `unless` so long. True if
-    /// it is open.
+    /// Waits until the gate is open, or until its closing is announced as at least as long as
+    /// `unless`. True if it is open.
     #[cold]
     fn wait_until_open(&self, unless: Option<Wait>) -> bool {
         let mut guard = lock(&self.waiting);
@@ -180,22 +181,23 @@ impl Gate {
         true
     }
 
-    /// Whoever has closed the gate says for how long: those who wait need not go on waiting.
+    /// Announces how long the gate will stay closed, so that waiting threads can stop waiting.
     pub fn set_wait(&self, wait: Wait) {
         let _guard = lock(&self.waiting);
         self.wait.store(wait as u8, Ordering::Relaxed);
         self.opened.notify_all();
     }
 
-    /// Stops the world. `slot` is the caller's own when it is an executing thread in the middle of a batch.
+    /// Stops the world. `slot` is the caller's own if it is an executing thread in the middle of a
+    /// batch.
     pub fn close(&self, slot: Option<usize>) -> World<'_> {
         let slot = self.step_outside(slot);
         self.take(None);
         self.hold(slot)
     }
 
-    /// As [`Gate::close`], but does not wait for whoever has said that nobody is to wait. Nothing
-    /// then; the thread is outside afterwards, and has to enter again.
+    /// As [`Gate::close`], but returns `None` instead of waiting for an endless closing; the thread
+    /// is then outside, and must enter again.
     pub fn close_unless_busy(&self, slot: usize) -> Option<World<'_>> {
         let slot = self.step_outside(Some(slot));
         self.take(Some(Wait::Endless)).then(|| self.hold(slot))
@@ -212,7 +214,7 @@ impl Gate {
         self.is_inside(slot) || self.holder.load(Ordering::Relaxed) == slot + 1
     }
 
-    /// A thread that is inside leaves: it would wait for itself.
+    /// If this thread is inside it leaves: otherwise it would wait for itself.
     fn step_outside(&self, slot: Option<usize>) -> Option<usize> {
         let slot = slot.filter(|&slot| self.is_inside(slot));
         if let Some(slot) = slot.filter(|_| !planted(Fault::CloserStaysInside)) {
@@ -221,8 +223,8 @@ impl Gate {
         slot
     }
 
-    /// Waits until nobody else has closed the gate, and closes it. False if that is not done
-    /// because it would take long.
+    /// Waits until no other thread has closed the gate, and closes it. False if that would take too
+    /// long.
     fn take(&self, unless: Option<Wait>) -> bool {
         let mut taken = lock(&self.waiting);
         while *taken {
@@ -237,7 +239,7 @@ impl Gate {
         true
     }
 
-    /// Waits until nobody is inside.
+    /// Waits until no thread is inside.
     fn wait_until_alone(&self) {
         for other in self.in_use() {
             let mut rounds = 0u32;
@@ -252,12 +254,13 @@ impl Gate {
                 }
             }
         }
-        // Only now: whoever was still inside may have noted the number beside what he read.
+        // Only now: a thread that was still inside may have stored the number with its copy of a
+        // value.
         self.closings.store(self.closings.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// How often the gate was closed: while this stays the same, nobody has had the world to
-    /// himself. To be asked inside.
+    /// Number of closings: while it is unchanged, the world has not been stopped. To be read
+    /// inside.
     #[inline]
     pub fn closings(&self) -> u64 {
         self.closings.load(Ordering::Relaxed)
@@ -269,7 +272,8 @@ impl Gate {
         self.epoch.load(Ordering::Acquire)
     }
 
-    /// Moves the epoch on if every thread inside entered in the current one. Returns the epoch as it is then.
+    /// Advances the epoch if every thread inside entered in the current one. Returns the resulting
+    /// epoch.
     pub fn try_advance(&self) -> u64 {
         let epoch = self.epoch.load(Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -291,7 +295,7 @@ impl Drop for World<'_> {
     fn drop(&mut self) {
         let mut taken = lock(&self.gate.waiting);
         if let Some(slot) = self.slot {
-            // The gate is still ours, so nobody can be waiting for this slot.
+            // The gate is still closed by this thread, so no thread can be waiting for this slot.
             let epoch = self.gate.epoch.load(Ordering::Relaxed);
             self.gate.slots[slot].store(epoch << 1 | 1, Ordering::Relaxed);
             fence(Ordering::SeqCst);
@@ -309,7 +313,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicU32;
 
-    /// A thread that fails does not leave the others waiting.
+    /// Leaves the gate even if the thread panics, so that the others do not wait for ever.
     struct Leaves<'a>(&'a Gate, usize);
 
     impl Drop for Leaves<'_> {
@@ -335,8 +339,8 @@ mod tests {
                             let world = gate.close(Some(slot));
                             assert_eq!(inside.load(Ordering::SeqCst), 0);
                             assert!(gate.is_at_work(slot) && !gate.is_inside(slot));
-                            // Others may look as if they were inside, for as long as they find out
-                            // that they are not.
+                            // Other threads may appear to be inside for as long as they take to
+                            // find the gate closed.
                             assert_eq!(gate.holder.load(Ordering::Relaxed), slot + 1);
                             drop(world);
                             assert!(gate.is_inside(slot));

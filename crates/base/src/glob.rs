@@ -1,33 +1,34 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Glob patterns as KEYS, SCAN MATCH, PSUBSCRIBE, CONFIG GET and the ACL use them, with Redis's semantics to
-//! the corner.
+//! Glob patterns of KEYS, SCAN MATCH, PSUBSCRIBE, CONFIG GET and the ACL, with exactly Redis's
+//! semantics.
 //!
-//! - `*` any run of bytes, `?` any byte, `[a-z]` one byte of a class, `[^a]` one byte outside it, `\x` the
-//!   byte `x`.
-//! - In a class `\` takes the next byte literally; a range's ends may stand in either order; a class without
-//!   `]` ends with the pattern. A lone `\` at the end of a pattern is itself.
-//! - The empty text matches the empty pattern only: not even `*` (callers that mean "everything" test for
-//!   that).
+//! - `*` any run of bytes, `?` any byte, `[a-z]` one byte of a class, `[^a]` one byte outside it,
+//!   `\x` the byte `x`.
+//! - In a class `\` takes the next byte literally; a range's ends may be in either order; a class
+//!   without `]` ends with the pattern. A lone `\` at the end of a pattern is itself.
+//! - The empty text matches the empty pattern only: not even `*` (callers that mean "everything"
+//!   test for that).
 //! - Bytes above 127 compare as *negative* numbers in ranges, because Redis uses C's `char`.
 //!
-//! Every element but `*` takes exactly one byte, so when a mismatch is found only the last `*` can help by
-//! taking one byte more: an earlier one taking more would leave the later ones less. Time is at most pattern
-//! length times text length, and no recursion happens, whatever the pattern.
+//! Every element but `*` takes exactly one byte, so after a mismatch only the last `*` can help by
+//! taking one byte more: if an earlier one took more, less would be left for the later ones. Time
+//! is at most pattern length times text length, without recursion, whatever the pattern.
 
-/// True when `pattern` matches all of `text`. With `ignore_case`, ASCII letters compare equal in both cases
-/// (except, as in Redis, a letter behind `\` inside a class).
+/// True when `pattern` matches all of `text`. With `ignore_case`, ASCII letters compare equal in
+/// both cases (except, as in Redis, a letter behind `\` inside a class).
 pub fn matches(pattern: &[u8], text: &[u8], ignore_case: bool) -> bool {
     if text.is_empty() {
         return pattern.is_empty();
     }
     let mut pattern_at = 0;
     let mut text_at = 0;
-    // Where to continue after a mismatch: behind the last star, at the next text byte it could leave over.
+    // Where to continue after a mismatch: behind the last star, at the next text byte that it could
+    // take.
     let mut star: Option<(usize, usize)> = None;
     loop {
         if text_at == text.len() {
-            // Only stars may be left; giving the last star more would leave even less for what stands behind
-            // it.
+            // Only stars may be left; if the last star took more, even less would be left for the
+            // rest of the pattern.
             return pattern[pattern_at..].iter().all(|&byte| byte == b'*');
         }
         if pattern.get(pattern_at) == Some(&b'*') {
@@ -56,8 +57,8 @@ pub fn matches(pattern: &[u8], text: &[u8], ignore_case: bool) -> bool {
     }
 }
 
-/// Matches the single element at `at` (not a star) against one byte; the index behind the element, or `None`
-/// when it does not match or the pattern is at its end.
+/// Matches the single element at `at` (not a star) against one byte; returns the index after the
+/// element, or `None` if it does not match or the pattern has ended.
 #[inline]
 fn match_one(pattern: &[u8], at: usize, byte: u8, ignore_case: bool) -> Option<usize> {
     match *pattern.get(at)? {
@@ -104,8 +105,8 @@ fn match_class(pattern: &[u8], mut at: usize, byte: u8, ignore_case: bool) -> Op
     (found != negated).then_some(at)
 }
 
-/// C's `char` is signed where Redis runs, and its ends are put in order before case is folded: both show in
-/// the result.
+/// C's `char` is signed where Redis runs, and the ends are sorted before case is folded: both
+/// affect the result.
 fn in_range(start: u8, end: u8, byte: u8, ignore_case: bool) -> bool {
     let (start, end) = (start as i8, end as i8);
     let (low, high) = if start > end { (end, start) } else { (start, end) };
@@ -116,8 +117,8 @@ fn in_range(start: u8, end: u8, byte: u8, ignore_case: bool) -> bool {
     }
 }
 
-/// C's `tolower` in the C locale for a signed char: negative values become the byte they stand for, except
-/// -1, which is EOF.
+/// C's `tolower` in the C locale for a signed char: negative values become the byte they stand for,
+/// except -1, which is EOF.
 fn fold(byte: i8) -> i32 {
     match byte {
         -1 => -1,
@@ -125,13 +126,13 @@ fn fold(byte: i8) -> i32 {
     }
 }
 
-/// True when the pattern matches one text only, namely itself: no `*`, `?`, `[` or `\`.
+/// True if the pattern matches only one text, itself: no `*`, `?`, `[` or `\`.
 pub fn is_literal(pattern: &[u8]) -> bool {
     literal_prefix(pattern).len() == pattern.len()
 }
 
-/// The bytes with which every matching text begins (case to be minded): the pattern up to its first special
-/// byte.
+/// The bytes with which every matching text begins (if case matters): the pattern up to its first
+/// special byte.
 pub fn literal_prefix(pattern: &[u8]) -> &[u8] {
     let end =
         pattern.iter().position(|byte| matches!(byte, b'*' | b'?' | b'[' | b'\\')).unwrap_or(pattern.len());
@@ -143,7 +144,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The semantics spelled out naively: a star takes nothing, or one byte and stays.
+    /// The naive semantics: a star takes nothing, or one byte and stays.
     fn model(pattern: &[u8], text: &[u8], ignore_case: bool, top: bool) -> bool {
         match (pattern, text) {
             ([], _) => text.is_empty(),

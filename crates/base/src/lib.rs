@@ -30,6 +30,6 @@ pub mod plural;
 
 pub use crossbeam_utils::CachePadded as Padded;
 
-/// The value at a key has another type than the caller asked for.
+/// The value at a key has another type than requested.
 #[derive(Debug, PartialEq, Eq)]
 pub struct WrongType;

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The shard lock: shared or exclusive, with a version that lets a reader look without taking it.
 //!
-//! One word: a version (counts exclusive sections), a claim bit, a reader count, a writer bit and a parked
-//! bit. Uncontended acquisition is one compare-and-swap, release one addition. A contended one spins briefly,
-//! yields a few times, then parks on a queue shared by all locks (hashed by address). It is never a pure spin
-//! lock: when threads exceed cores the holder must get to run.
+//! One word: a version (counts exclusive sections), a claim bit, a reader count, a writer bit and a
+//! parked bit. Uncontended acquisition is one compare-and-swap, release one addition. A contended
+//! one spins briefly, yields a few times, then parks on a queue shared by all locks (hashed by
+//! address). It is never a pure spin lock: when threads exceed cores the holder must get to run.
 //!
-//! A writer that waits claims the lock. New readers hold back while it is claimed, for as long as they would
-//! spin and yield anyway: long enough for those inside to leave, so a stream of readers on a hot shard cannot
-//! keep a writer out; not for ever, so a claim can never be part of a deadlock.
+//! A writer that waits claims the lock. New readers hold back while it is claimed, for as long as
+//! they would spin and yield anyway: long enough for those inside to leave, so a stream of readers
+//! on a hot shard cannot keep a writer out; not for ever, so a claim can never be part of a
+//! deadlock.
 //!
-//! Optimistic reading: [`ShardLock::begin`] gives the version when no writer is inside; after reading,
-//! [`ShardLock::unchanged`] tells whether all that was read belongs to that version. What is read in between
-//! may be torn and must only be used after that.
+//! Optimistic reading: [`ShardLock::begin`] gives the version when no writer is inside; after
+//! reading, [`ShardLock::unchanged`] tells whether all that was read belongs to that version. What
+//! is read in between may be torn and must only be used after that.
 
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
 use crate::sync::{Condvar, Fault, Mutex, lock, planted, spin_loop, yield_now};
@@ -23,13 +24,13 @@ const READER: u64 = 4;
 const READERS: u64 = 0xffff << 2;
 const CLAIMED: u64 = 1 << 18;
 const VERSION: u64 = 1 << 19;
-/// What is not the version, nor the writer.
+/// All bits but the version and the writer.
 const PASSING: u64 = PARKED | READERS | CLAIMED;
 
-// The model checker explores every turn of a loop: few of them there.
+// The model checker explores every iteration of a loop: few of them there.
 const SPINS: u32 = if cfg!(feature = "model") { 1 } else { 60 };
 const YIELDS: u32 = if cfg!(feature = "model") { 1 } else { 4 };
-/// Rounds for which a reader holds back in favour of a writer that claims the lock.
+/// Rounds in which a reader holds back in favour of a writer that has claimed the lock.
 const COURTESY: u32 = SPINS + YIELDS;
 
 /// Lock of one shard.
@@ -46,7 +47,7 @@ impl Default for ShardLock {
 }
 
 impl ShardLock {
-    /// Waits for exclusive access. Returns true when it had to wait (for the contention counters).
+    /// Waits for exclusive access. Returns true if it had to wait (for the contention counters).
     #[inline]
     pub fn lock_exclusive(&self) -> bool {
         let word = self.0.load(Ordering::Relaxed);
@@ -54,14 +55,15 @@ impl ShardLock {
         if word & blocking == 0
             && self.0.compare_exchange_weak(word, word | WRITER, Ordering::Acquire, Ordering::Relaxed).is_ok()
         {
-            // Optimistic readers must not see this section's writes before they can see the writer bit.
+            // Optimistic readers must not see this section's writes before they can see the writer
+            // bit.
             fence(Ordering::Release);
             return false;
         }
         self.wait_exclusive()
     }
 
-    /// Ends exclusive access and moves the version on.
+    /// Ends exclusive access and increments the version.
     #[inline]
     pub fn unlock_exclusive(&self) {
         let step = if planted(Fault::VersionStays) { 0 } else { VERSION };
@@ -72,7 +74,7 @@ impl ShardLock {
         }
     }
 
-    /// Waits for shared access. Returns true when it had to wait.
+    /// Waits for shared access. Returns true if it had to wait.
     #[inline]
     pub fn lock_shared(&self) -> bool {
         let word = self.0.load(Ordering::Relaxed);
@@ -94,7 +96,7 @@ impl ShardLock {
         }
     }
 
-    /// Starts an optimistic read: the version, or nothing while a writer is inside.
+    /// Starts an optimistic read: the version, or `None` while a writer is inside.
     #[inline]
     pub fn begin(&self) -> Option<Version> {
         let word = self.0.load(Ordering::Acquire);
@@ -108,12 +110,12 @@ impl ShardLock {
         self.0.load(Ordering::Relaxed) & !PASSING == version.0
     }
 
-    /// True while somebody holds it exclusively (for debug assertions).
+    /// True while a thread holds it exclusively (for debug assertions).
     pub fn is_locked_exclusive(&self) -> bool {
         self.0.load(Ordering::Relaxed) & WRITER != 0
     }
 
-    /// True while somebody holds it either way (for debug assertions).
+    /// True while a thread holds it either way (for debug assertions).
     pub fn is_locked(&self) -> bool {
         self.0.load(Ordering::Relaxed) & (WRITER | READERS) != 0
     }
@@ -168,7 +170,7 @@ impl ShardLock {
             yield_now();
         } else {
             self.park(blocking);
-            // Awake means that it was free a moment ago: worth spinning for again.
+            // After a wake-up the lock was free a moment ago: worth spinning for again.
             *rounds = 0;
         }
     }
@@ -187,8 +189,8 @@ impl ShardLock {
                 break;
             }
         }
-        // The bit was set under the queue's mutex, and whoever clears it takes that mutex first: no wake-up
-        // is lost.
+        // The bit was set under the queue's mutex, and is cleared under it, too: no wake-up is
+        // lost.
         guard = queue.1.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner());
         drop(guard);
     }
@@ -211,7 +213,7 @@ impl ShardLock {
         &QUEUES[(self as *const Self as usize >> 7) % QUEUES.len()]
     }
 
-    // The model checker makes lazy statics anew for each execution.
+    // The model checker recreates lazy statics for each execution.
     #[cfg(feature = "model")]
     fn queue(&self) -> &'static (Mutex<()>, Condvar) {
         shuttle::lazy_static! {
@@ -228,7 +230,7 @@ mod tests {
     use std::sync::Arc;
 
     struct Guarded(ShardLock, UnsafeCell<[u64; 2]>);
-    // SAFETY: the cell is only touched under the lock.
+    // SAFETY: the cell is only accessed under the lock.
     unsafe impl Sync for Guarded {}
 
     const ROUNDS: u64 = if cfg!(miri) { 200 } else { 20_000 };

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The 80-bit extended floats of x86, in software: INCRBYFLOAT and HINCRBYFLOAT are defined by them.
+//! The 80-bit extended floats of x86, in software: INCRBYFLOAT and HINCRBYFLOAT are defined by
+//! them.
 //!
 //! Redis reads both numbers as C `long double`, adds them and prints `%.17Lf` without trailing
 //! zeros: 0.1 and 0.2 give `0.3` and not `0.30000000000000004`. A client may compare these texts,
-//! and replicas and stock servers must agree, so the same bits are computed here on every machine:
-//! a 64-bit mantissa, exponents down to -16382 and up to 16383, denormals, rounding to nearest with
+//! and replicas and stock servers must agree, so every machine computes the same bits here: a
+//! 64-bit mantissa, exponents down to -16382 and up to 16383, denormals, rounding to nearest with
 //! ties to even, in reading, adding and printing.
 //!
-//! Everyday numbers take a path of 128-bit integers; long or extreme ones go through a small exact
-//! big-number.
+//! Ordinary numbers take a path of 128-bit integers; long or extreme ones a small exact big-number.
 
 use crate::number::{
     INTEGER_LEN_MAX, is_infinity, push_i64, read_exponent, read_hexadecimal, split_sign, write_u64,
 };
 
-/// The value is `(-1)^negative * mantissa * 2^exponent`. A nonzero finite mantissa has its top bit set unless
-/// the exponent is the least one (a denormal); zero has mantissa 0 and the least exponent.
+/// The value is `(-1)^negative * mantissa * 2^exponent`. A nonzero finite mantissa has its top bit
+/// set unless the exponent is the least one (a denormal); zero has mantissa 0 and the least
+/// exponent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LongDouble {
     negative: bool,
@@ -32,9 +33,9 @@ enum NumberClass {
 /// Exponent of the last mantissa bit of the smallest and of the largest numbers.
 const EXPONENT_MIN: i32 = -16382 - 63;
 const EXPONENT_MAX: i32 = 16383 - 63;
-/// Redis reads the text into a buffer of 5 KiB with its NUL, and refuses what does not fit.
+/// Redis reads the text into a buffer of 5 KiB including its NUL, and refuses longer ones.
 const TEXT_LEN_MAX: usize = 5 * 1024 - 1;
-/// Decimal places that are printed.
+/// Number of decimal places in the output.
 const PLACES: u32 = 17;
 
 impl LongDouble {
@@ -48,9 +49,10 @@ impl LongDouble {
         LongDouble { negative, kind: NumberClass::Infinite }
     }
 
-    /// Reads a whole text as Redis does (C's `strtold` and its checks): decimal or hexadecimal, `inf`,
-    /// `infinity`. `None` (Redis answers "value is not a valid float") for white space or junk anywhere,
-    /// for NaN, for 5,120 bytes and more, and for numbers that become infinite or, though not zero, zero.
+    /// Reads a whole text like Redis (C's `strtold` and its checks): decimal or hexadecimal, `inf`,
+    /// `infinity`. `None` (Redis answers "value is not a valid float") for white space or junk
+    /// anywhere, for NaN, for 5,120 bytes and more, and for numbers that overflow to infinity or
+    /// underflow to zero.
     pub fn parse(text: &[u8]) -> Option<LongDouble> {
         if text.len() > TEXT_LEN_MAX {
             return None;
@@ -91,7 +93,8 @@ impl LongDouble {
         round(negative, u128::from(mantissa), exponent.max(1) - 1075, false)
     }
 
-    /// False for infinities and NaN, which commands answer with "increment would produce NaN or Infinity".
+    /// False for infinities and NaN, which commands answer with "increment would produce NaN or
+    /// Infinity".
     pub fn is_finite(&self) -> bool {
         matches!(self.kind, NumberClass::Finite { .. })
     }
@@ -126,7 +129,8 @@ impl LongDouble {
         if right == 0 {
             return self;
         }
-        // The larger exponent first; both get 62 bits below the mantissa and one above it for the carry.
+        // The larger exponent first; both get 62 bits below the mantissa and one above it for the
+        // carry.
         let (first, second) = if left_exponent >= right_exponent {
             ((self.negative, left, left_exponent), (other.negative, right, right_exponent))
         } else {
@@ -144,8 +148,8 @@ impl LongDouble {
         if first.0 == second.0 {
             return round(first.0, large + small, exponent, lost);
         }
-        // What was lost of a subtrahend makes the difference smaller: borrow one and keep the rest as "a
-        // little more".
+        // Dropped bits of the subtrahend make the difference smaller: borrow one and keep the rest
+        // as "a little more".
         match large.cmp(&small) {
             std::cmp::Ordering::Equal if !lost => LongDouble::ZERO,
             std::cmp::Ordering::Less => round(second.0, small - large, exponent, lost),
@@ -163,8 +167,8 @@ impl LongDouble {
         }
     }
 
-    /// The least integer that is not below the value; `i64::MIN` for what is below all, nothing for
-    /// what is above all, or NaN.
+    /// The smallest integer not below the value; `i64::MIN` for smaller values, `None` for larger
+    /// ones and NaN.
     pub fn ceil_i64(self) -> Option<i64> {
         let (mantissa, exponent) = match self.kind {
             NumberClass::Finite { mantissa, exponent } => (mantissa, exponent),
@@ -173,7 +177,7 @@ impl LongDouble {
         };
         let magnitude = match exponent {
             0.. if mantissa == 0 => 0,
-            // The top bit is set then: at least 2^63.
+            // The top bit is set: at least 2^63.
             0.. => return self.negative.then_some(i64::MIN),
             -63..0 => {
                 let down = mantissa >> -exponent;
@@ -186,9 +190,9 @@ impl LongDouble {
         Some(if self.negative { -magnitude } else { magnitude })
     }
 
-    /// Appends what Redis prints for a sum: 17 decimal places, rounded to nearest with ties to even, without
-    /// trailing zeros or a trailing point; never an exponent, up to 4,933 digits. What rounds to minus
-    /// zero is `0`. `inf`, `-inf`, `nan` otherwise.
+    /// Appends the text that Redis prints for a sum: 17 decimal places, rounded to nearest with
+    /// ties to even, without trailing zeros or a trailing point; never an exponent, up to 4,933
+    /// digits. Values that round to minus zero become `0`. Otherwise `inf`, `-inf`, `nan`.
     pub fn write_human(&self, out: &mut Vec<u8>) {
         let (mantissa, exponent) = match self.kind {
             NumberClass::NotANumber => return out.extend_from_slice(b"nan"),
@@ -216,8 +220,8 @@ impl LongDouble {
     }
 }
 
-/// Rounds `value * 2^exponent`, plus a little more when `sticky`, to the format. When `sticky` holds the
-/// value must have well over 65 significant bits (or be exact to the last bit that matters).
+/// Rounds `value * 2^exponent`, plus a little more if `sticky`, to the format. If `sticky`, the
+/// value must have well over 65 significant bits (or be exact to the last significant bit).
 fn round(negative: bool, value: u128, exponent: i32, sticky: bool) -> LongDouble {
     if value == 0 {
         return LongDouble::finite(negative, 0, EXPONENT_MIN);
@@ -226,7 +230,7 @@ fn round(negative: bool, value: u128, exponent: i32, sticky: bool) -> LongDouble
     // Bits to drop so that 64 stay, or fewer for a denormal.
     let drop = (len - 64).max(EXPONENT_MIN - exponent);
     let (mantissa, exponent) = if drop <= 0 {
-        // Everything fits: move it up as far as the least exponent allows.
+        // Everything fits: shift it up as far as the smallest exponent allows.
         ((value << -drop) as u64, exponent + drop)
     } else if drop > 128 {
         (0, EXPONENT_MIN)
@@ -246,7 +250,8 @@ fn round(negative: bool, value: u128, exponent: i32, sticky: bool) -> LongDouble
     }
 }
 
-/// For exponents up to 0: the part before the point, and the rounded `PLACES` digits after it as an integer.
+/// For exponents up to 0: the part before the point, and the rounded `PLACES` digits after it as an
+/// integer.
 fn split_at_point(mantissa: u64, exponent: i32) -> (u64, u64) {
     const SCALE: u128 = 10u128.pow(PLACES);
     if exponent >= 0 {
@@ -268,7 +273,8 @@ fn split_at_point(mantissa: u64, exponent: i32) -> (u64, u64) {
     if digits == SCALE { (whole + 1, 0) } else { (whole, digits as u64) }
 }
 
-/// A decimal number: `digits` (values 0 to 9, none of the ends zero) as a whole number, times `10^exponent`.
+/// A decimal number: `digits` (values 0 to 9, none of the ends zero) as a whole number, times
+/// `10^exponent`.
 struct Decimal {
     digits: Vec<u8>,
     exponent: i64,
@@ -322,7 +328,7 @@ impl Decimal {
         if magnitude > 5000 {
             return LongDouble::infinite(negative);
         }
-        // Now the exponent is small as well: there are at most 5,119 digits.
+        // The exponent is small here, too: there are at most 5,119 digits.
         let exponent = self.exponent as i32;
         let power = exponent.unsigned_abs();
         if self.digits.len() <= 19 && power <= POWER_MAX {
@@ -331,8 +337,8 @@ impl Decimal {
             if exponent >= 0 {
                 return round(negative, u128::from(whole) * five, exponent, false);
             }
-            // A dividend of 128 bits over a divisor of at most 63 leaves a quotient of at least 65, one for
-            // rounding.
+            // A dividend of 128 bits over a divisor of at most 63 leaves a quotient of at least 65,
+            // one for rounding.
             let up = whole.leading_zeros();
             let dividend = u128::from(whole << up) << 64;
             let shift = -64 - up as i32;
@@ -418,8 +424,8 @@ impl BigNumber {
         self.words.last().map_or(0, |top| self.words.len() * 64 - top.leading_zeros() as usize)
     }
 
-    /// The two topmost words (the number is `top * 2^shift` plus, when the last part is true, something
-    /// smaller).
+    /// The two topmost words (the number is `top * 2^shift` plus, when the last part is true,
+    /// something smaller).
     fn top_bits(&self) -> (u128, i32, bool) {
         let (rest, top) = self.words.split_at(self.words.len().saturating_sub(3));
         let mut value = 0u128;
@@ -446,8 +452,8 @@ impl BigNumber {
         (value, shift as i32, sticky)
     }
 
-    /// `self / divisor` for a quotient below 2^128, and whether a rest remains: schoolbook division in base
-    /// two.
+    /// `self / divisor` for a quotient below 2^128, and whether a rest remains: schoolbook division
+    /// in base two.
     fn divide_small_quotient(mut self, divisor: BigNumber) -> (u128, bool) {
         let mut quotient = 0u128;
         let steps = self.bits().saturating_sub(divisor.bits()) as u32;
@@ -663,7 +669,7 @@ mod tests {
         #[test]
         fn both_ways_of_reading_agree(whole: u64, exponent in -27i32..=27, zeros in 1usize..40) {
             let short = number(&format!("{whole}e{exponent}"));
-            // Zeros in front, which reading leaves out, force the long way.
+            // Leading zeros, which reading skips, force the slow path.
             let mut digits = vec![0; 20];
             digits.extend(whole.to_string().bytes().map(|byte| byte - b'0'));
             let big = BigNumber::from_digits(&digits);

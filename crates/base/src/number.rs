@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Numbers as text: the forms Redis reads and writes, to the byte.
+//! Numbers as text: the forms that Redis reads and writes, to the byte.
 //!
-//! HOT PATH: no allocation, no lock, no logging, no syscalls (the float writers reserve room in the caller's
-//! vector).
+//! HOT PATH: no allocation, no lock, no logging, no system call (the float writers reserve room in
+//! the caller's vector).
 //!
-//! A string value is stored as an integer only when [`parse_i64`] accepts it, so its rules decide what
-//! `OBJECT ENCODING` answers and what INCR refuses: only the one canonical spelling of each number passes.
-//! Floats come in two spellings, that of Redis 7.0 ([`format_f64_17`]) and the short one of Redis 8 and
-//! Valkey 9 ([`format_f64_shortest`]). Integers that Redis reads through the C library's `strtoull` (SCAN
-//! cursors, stream ids) have their own, laxer readers. Nothing here may ever panic, whatever the input.
+//! A string value is stored as an integer only if [`parse_i64`] accepts it, so its rules decide the
+//! reply of `OBJECT ENCODING` and the refusals of INCR: only the one canonical spelling of each
+//! number passes. Floats have two spellings, that of Redis 7.0 ([`format_f64_17`]) and the short
+//! one of Redis 8 and Valkey 9 ([`format_f64_shortest`]). Integers that Redis reads through the C
+//! library's `strtoull` (SCAN cursors, stream ids) have their own, laxer readers. Nothing here may
+//! ever panic, whatever the input.
 
 mod double_text;
 mod float;
@@ -21,8 +22,9 @@ pub(crate) use float::{is_infinity, read_exponent, read_hexadecimal, split_sign}
 /// Longest text of an `i64` or `u64`, in bytes: `-9223372036854775808`, `18446744073709551615`.
 pub const INTEGER_LEN_MAX: usize = 20;
 
-/// Reads a canonical decimal integer: an optional `-`, then digits without leading zeros; `0` itself is fine,
-/// `-0`, `+1`, spaces and the empty string are not. `None` also when the number does not fit.
+/// Reads a canonical decimal integer: an optional `-`, then digits without leading zeros; `0`
+/// itself is fine, `-0`, `+1`, spaces and the empty string are not. `None` also when the number
+/// does not fit.
 #[inline]
 pub fn parse_i64(text: &[u8]) -> Option<i64> {
     let &first = text.first()?;
@@ -40,8 +42,9 @@ pub fn parse_i64(text: &[u8]) -> Option<i64> {
     }
 }
 
-/// Digits without sign or leading zeros, at most 19 of them: 19 digits always fit in 64 bits, and a 20-digit
-/// number never fits an `i64`, so no step needs an overflow check. Eight digits are read at once.
+/// Digits without sign or leading zeros, at most 19 of them: 19 digits always fit in 64 bits, and a
+/// 20-digit number never fits an `i64`, so no step needs an overflow check. Eight digits are read
+/// at once.
 #[inline]
 fn parse_canonical_magnitude(digits: &[u8]) -> Option<u64> {
     let (&first, rest) = digits.split_first()?;
@@ -73,7 +76,7 @@ const EIGHT_ZEROS: u64 = u64::from_le_bytes([b'0'; 8]);
 #[inline]
 fn right_aligned(text: &[u8]) -> u64 {
     let len = text.len();
-    // Pieces that overlap agree where they do, so they can simply be combined.
+    // Overlapping pieces agree where they overlap, so they can simply be combined.
     let packed = if let (Some(&head), Some(&tail)) = (text.first_chunk::<4>(), text.last_chunk::<4>()) {
         u64::from(u32::from_le_bytes(head)) | u64::from(u32::from_le_bytes(tail)) << ((len - 4) * 8)
     } else {
@@ -84,15 +87,16 @@ fn right_aligned(text: &[u8]) -> u64 {
     packed << ((8 - len) * 8) | EIGHT_ZEROS >> (len * 8)
 }
 
-/// The value of eight digits, the first of them in the lowest byte. `None` if any byte is something else.
+/// The value of eight digits, the first one in the lowest byte. `None` if any byte is not a digit.
 #[inline]
 fn eight_digits(text: u64) -> Option<u64> {
     let digits = text ^ EIGHT_ZEROS;
-    // A digit plus 0x76 stays below 0x80. (Only bytes that are refused anyway can carry into the next.)
+    // A digit plus 0x76 stays below 0x80. (Only bytes that are refused anyway can carry into the
+    // next.)
     if (digits.wrapping_add(0x7676_7676_7676_7676) | digits) & 0x8080_8080_8080_8080 != 0 {
         return None;
     }
-    // Neighbours are joined to pairs, pairs to fours, fours to the whole.
+    // Digits are joined to pairs, pairs to fours, fours to the whole.
     let pairs = (digits * 10 + (digits >> 8)) & 0x00ff_00ff_00ff_00ff;
     let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_ffff_0000_ffff;
     Some((fours * 10_000 + (fours >> 32)) & 0xffff_ffff)
@@ -120,15 +124,16 @@ fn digits_checked(digits: &[u8]) -> Option<u64> {
     })
 }
 
-/// White space as C's `isspace` has it in the C locale (Rust's own test leaves out vertical tab).
+/// White space as in C's `isspace` in the C locale (Rust's own test leaves out vertical tab).
 #[inline]
 pub fn is_c_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
 
-/// What C's `strtoull(text, &end, 10)` makes of the whole text: leading white space, a sign and leading zeros
-/// pass, a negative number is taken modulo 2^64. `None` when it overflows, or when something is left over. No
-/// digits at all give `None` too; callers that treat the empty string otherwise say so.
+/// The result of C's `strtoull(text, &end, 10)` for the whole text: leading white space, a sign and
+/// leading zeros are accepted, a negative number is taken modulo 2^64. `None` if it overflows, or
+/// if text is left over. Without any digits `None`, too; callers handle the empty string
+/// themselves.
 fn strtoull(text: &[u8]) -> Option<u64> {
     // C strings end at the first NUL.
     let text = text.split(|&byte| byte == 0).next()?;
@@ -145,8 +150,8 @@ fn strtoull(text: &[u8]) -> Option<u64> {
     Some(if negative { magnitude.wrapping_neg() } else { magnitude })
 }
 
-/// Reads one half of a stream id, as Redis does: a canonical integer must not be negative; anything else goes
-/// through `strtoull`, so ` 5`, `+5`, `007` and `-0` pass as well.
+/// Reads one half of a stream id like Redis: a canonical integer must not be negative; any other
+/// text is read by `strtoull`, so ` 5`, `+5`, `007` and `-0` pass as well.
 pub fn parse_u64_lenient(text: &[u8]) -> Option<u64> {
     match parse_i64(text) {
         Some(value) => u64::try_from(value).ok(),
@@ -154,7 +159,8 @@ pub fn parse_u64_lenient(text: &[u8]) -> Option<u64> {
     }
 }
 
-/// Reads a SCAN cursor, as Redis does: `strtoul` rules, but no leading white space; the empty string is zero.
+/// Reads a SCAN cursor like Redis: `strtoul` rules, but no leading white space; the empty string is
+/// zero.
 pub fn parse_cursor(text: &[u8]) -> Option<u64> {
     match text.first() {
         None | Some(0) => Some(0),
@@ -223,10 +229,10 @@ pub fn digits_len(value: i64) -> usize {
     digits + usize::from(value < 0)
 }
 
-/// Reads a memory size of the configuration: digits and an optional unit in any case. `b` is bytes; `k`, `m`,
-/// `g` are powers of 1000; `kb`, `mb`, `gb` powers of 1024. As in Redis a text without digits is zero. `None`
-/// (Redis answers "argument must be a memory value") for a sign, another unit, or a size beyond 64 bits,
-/// where Redis would wrap around.
+/// Reads a memory size of the configuration: digits and an optional unit in any case. `b` is bytes;
+/// `k`, `m`, `g` are powers of 1000; `kb`, `mb`, `gb` powers of 1024. As in Redis a text without
+/// digits is zero. `None` (Redis answers "argument must be a memory value") for a sign, another
+/// unit, or a size beyond 64 bits, where Redis would wrap around.
 pub fn parse_memory_size(text: &[u8]) -> Option<u64> {
     let split = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
     let (digits, unit) = text.split_at(split);

@@ -13,22 +13,23 @@ use std::ffi::{CStr, c_char};
 /// The memory that the title is written to.
 #[derive(Debug)]
 pub struct TitleArea {
-    /// Its address. Not memory of Rust's, nor of the allocator's: it lies above the first thread's stack.
+    /// Its address. Not memory of Rust's, nor of the allocator's: it lies above the first thread's
+    /// stack.
     start: *mut u8,
     len: usize,
 }
 
-// SAFETY: the memory belongs to the process as a whole, and nobody but the one `TitleArea` uses it.
+// SAFETY: the memory belongs to the process as a whole, and only the one `TitleArea` uses it.
 unsafe impl Send for TitleArea {}
 
 impl TitleArea {
-    /// Moves the environment away and takes the memory of the arguments and the environment.
-    /// Nothing if it is not known where that is.
+    /// Moves the environment away and takes the memory of the arguments and the environment. `None`
+    /// if its address is unknown.
     ///
     /// # Safety
-    /// To be called once, while the process has one thread. After the first [`TitleArea::set`]
-    /// nobody may look at the process's arguments any more (`std::env::args`): they would find
-    /// pieces of the title.
+    /// To be called once, while the process has one thread. After the first [`TitleArea::set`] the
+    /// process's arguments (`std::env::args`) must not be read any more: they contain parts of the
+    /// title.
     pub unsafe fn claim() -> Option<TitleArea> {
         let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
         let [args_start, args_end, environment_start, environment_end] = addresses(&stat)?;
@@ -42,12 +43,12 @@ impl TitleArea {
         Some(TitleArea { start: std::ptr::with_exposed_provenance_mut(args_start), len })
     }
 
-    /// Shows a title, or as much of it as there is room for.
+    /// Shows a title, truncated to the available room.
     pub fn set(&mut self, title: &[u8]) {
         let shown = &title[..title.len().min(self.len - 1)];
         // SAFETY: the kernel's own memory for arguments: mapped and writable for the whole life of
-        // the process, `len` bytes of it, and read by nobody in the process (`claim`). The last
-        // byte stays NUL, so strings that begin within end within.
+        // the process, `len` bytes of it, and not read within the process (`claim`). The last byte
+        // stays NUL, so strings that begin within end within.
         unsafe {
             std::ptr::copy_nonoverlapping(shown.as_ptr(), self.start, shown.len());
             self.start.add(shown.len()).write_bytes(0, self.len - shown.len());
@@ -55,8 +56,8 @@ impl TitleArea {
     }
 }
 
-/// Where the arguments begin and end, and where the environment does: fields 48 to 51 of
-/// `/proc/PID/stat`. They are 0 for who may not know.
+/// Start and end of the arguments and of the environment: fields 48 to 51 of `/proc/PID/stat`. They
+/// are 0 without the permission to read them.
 fn addresses(stat: &str) -> Option<[usize; 4]> {
     // The name in parentheses, field 2, may hold blanks.
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(48 - 3);
@@ -64,8 +65,7 @@ fn addresses(stat: &str) -> Option<[usize; 4]> {
     Some([next()?, next()?, next()?, next()?])
 }
 
-/// Lets the environment's entries that lie within these addresses point to copies, which are never
-/// given back.
+/// Moves the environment's entries within these addresses to copies, which are never freed.
 ///
 /// # Safety
 /// No other thread may exist: any could be reading the environment.
@@ -74,8 +74,8 @@ unsafe fn move_environment(start: usize, end: usize) {
         /// The C library's list of entries; ends with a null pointer (environ(7)).
         static mut environ: *mut *mut c_char;
     }
-    // SAFETY: nobody else reads or changes the list meanwhile; entries are strings that end with
-    // NUL, as is everything that the standard library and the C library put there.
+    // SAFETY: no other code reads or changes the list meanwhile; entries are strings that end with
+    // NUL, like all that the standard library and the C library put there.
     unsafe {
         let mut at = environ;
         while !at.is_null() && !(*at).is_null() {

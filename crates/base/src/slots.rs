@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Per-thread slots, grown on demand.
 //!
-//! A thread is known by its slot, a small number. The maximum number of threads is fixed at start,
-//! the current number is not, so each possible thread has a place of two words that is filled when
-//! first needed. Contents are never dropped, because other threads may be reading them; the next
-//! thread with the same slot uses them again.
+//! A thread is identified by its slot, a small number. The maximum number of threads is fixed at
+//! start, the current number is not, so each possible thread has a place of two words that is
+//! filled when first needed. Contents are never dropped, because other threads may be reading them;
+//! the next thread with the same slot reuses them.
 
 use std::ops::Index;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Places for the things of each thread.
+/// A value per thread.
 pub struct Slots<T> {
     places: Box<[OnceLock<Box<T>>]>,
     made: AtomicUsize,
 }
 
 impl<T> Slots<T> {
-    /// Places for so many threads, all of them empty.
+    /// Empty places for this many threads.
     pub fn new(most: usize) -> Slots<T> {
         Slots { places: (0..most).map(|_| OnceLock::new()).collect(), made: AtomicUsize::new(0) }
     }
 
-    /// Fills the first `count` places as far as they are empty. After an error those before it are filled.
+    /// Fills the empty ones of the first `count` places. After an error the places before it are
+    /// filled.
     ///
     /// # Panics
     /// If there are fewer places.
@@ -37,30 +38,30 @@ impl<T> Slots<T> {
         Ok(())
     }
 
-    /// As [`Slots::try_grow`], with what can always be made.
+    /// As [`Slots::try_grow`], for values whose creation cannot fail.
     pub fn grow(&self, count: usize, make: impl Fn(usize) -> T) {
         let made: Result<(), std::convert::Infallible> = self.try_grow(count, |slot| Ok(make(slot)));
         made.unwrap_or_else(|never| match never {});
     }
 
-    /// Number of places that are filled: as many as there ever were threads.
+    /// Number of filled places: the largest number of threads so far.
     pub fn made(&self) -> usize {
         self.made.load(Ordering::Acquire)
     }
 
-    /// What was made for a slot, if anything was.
+    /// The value of a slot, if it is filled.
     #[inline]
     pub fn get(&self, slot: usize) -> Option<&T> {
         self.places.get(slot)?.get().map(|thing| &**thing)
     }
 
-    /// Everything that was made, by slot.
+    /// All values, by slot.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.places[..self.made()].iter().filter_map(|place| place.get().map(|thing| &**thing))
     }
 }
 
-/// What was made for a slot.
+/// The value of a filled slot.
 impl<T> Index<usize> for Slots<T> {
     type Output = T;
 

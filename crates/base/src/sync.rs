@@ -21,9 +21,9 @@ pub use shuttle::{
     thread::yield_now,
 };
 
-/// Parking under the model checker. Its own wakes threads for no reason, which hides who is not
-/// woken; and time does not pass, so that a thread that is not woken sleeps forever and the checker
-/// tells.
+/// Parking under the model checker. The checker's own parking wakes threads spuriously, which hides
+/// a missing wake-up. Here time does not pass, so a thread that is not woken sleeps forever and the
+/// checker reports it.
 #[cfg(feature = "model")]
 mod parking {
     use std::sync::Arc;
@@ -68,7 +68,7 @@ pub enum Fault {
     NobodyIsWoken,
     /// An exclusive section leaves the version as it was.
     VersionStays,
-    /// Entering does not look whether the gate is closed.
+    /// Entering does not check whether the gate is closed.
     EnterUnchecked,
     /// Closing waits for the caller's own slot too.
     CloserStaysInside,
@@ -80,7 +80,7 @@ pub enum Fault {
     SleeperLooksBefore,
     /// A waiting client is claimed in two steps, a look and a change.
     ClaimInTwoSteps,
-    /// A waiting client that was claimed already hides those behind it in a queue.
+    /// A waiting client that is already claimed hides those behind it in a queue.
     ClaimedHideOthers,
 }
 
@@ -103,8 +103,8 @@ pub fn holds_unless(fault: Fault, schedules: usize, model: fn()) {
     assert!(outcome.is_err(), "the model does not notice {fault:?}");
 }
 
-/// Runs a model under the checker; panics where a schedule fails. Two kinds of exploration: at
-/// random, and by priorities that change in few places, which finds what needs one thread to stand
+/// Runs a model under the checker; panics if a schedule fails. Two kinds of exploration: at random,
+/// and by priorities that change in few places, which finds faults that need one thread to stand
 /// still for long.
 #[cfg(feature = "model")]
 #[track_caller]
@@ -125,7 +125,7 @@ pub fn planted(fault: Fault) -> bool {
     }
 }
 
-/// Takes a mutex whose data a panicking holder cannot have broken.
+/// Locks a mutex whose data a panicking holder cannot have broken.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Texts of operating system errors.
 
-/// The reason as C's `strerror` gives it: the standard library adds the number behind it.
+/// The reason in C's `strerror` form, without the number that the standard library appends.
 pub fn reason(error: &std::io::Error) -> String {
     let text = error.to_string();
     match text.rfind(" (os error ") {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The lock, the optimistic version, the gate and the epochs under the model checker, which explores
-//! interleavings of their real code: `cargo test -p braid-base --features model --test model`.
+//! The lock, the optimistic version, the gate and the epochs under the model checker, which
+//! explores interleavings of their real code:
+//! `cargo test -p braid-base --features model --test model`.
 //!
-//! Each model runs twice: as the code is, where every explored schedule must pass and finish, and with a
-//! fault planted in that code, where some schedule must fail. A model that passes with its fault proves
-//! nothing.
+//! Each model runs twice: with the code as it is, where every explored schedule must pass and
+//! finish, and with a planted fault, where some schedule must fail. A model that passes with its
+//! fault proves nothing.
 //!
-//! The checker explores schedules, not weak memory: it runs everything sequentially consistent. Where an
-//! order matters that hardware may change, a model makes that change itself (see `retire`).
+//! The checker explores schedules, not weak memory: execution is sequentially consistent. Where
+//! hardware may change an order that matters, a model makes that change itself (see `retire`).
 
 #![cfg(feature = "model")]
 
@@ -28,7 +29,8 @@ fn run(threads: Vec<Box<dyn FnOnce() + Send>>) {
     handles.into_iter().for_each(|handle| handle.join().unwrap());
 }
 
-/// Two writers and two readers, each twice; `inside` counts writers in the upper half, readers in the lower.
+/// Two writers and two readers, each twice; `inside` counts writers in the upper half, readers in
+/// the lower.
 fn readers_and_writers() {
     let lock = Arc::new(ShardLock::default());
     let inside = Arc::new(AtomicU32::new(0));
@@ -110,7 +112,8 @@ fn an_accepted_optimistic_read_is_of_one_version() {
     holds_unless(Fault::VersionStays, SCHEDULES, optimistic_reading);
 }
 
-/// Three executing threads, two of which stop the world from inside, and one outsider that stops it too.
+/// Three executing threads, two of which stop the world from inside, and one outsider that stops it
+/// too.
 fn stopping_the_world() {
     let gate = Arc::new(Gate::new(3));
     let inside = Arc::new(AtomicU32::new(0));
@@ -169,8 +172,8 @@ struct Memory {
     freed: [AtomicBool; NODES],
 }
 
-/// A writer replaces the node twice, retires the old ones and frees them `wait` epochs later; two readers
-/// follow the word.
+/// A writer replaces the node twice, retires the old ones and frees them `wait` epochs later; two
+/// readers follow the word.
 fn reclamation(wait: u64) {
     let memory = Arc::new(Memory {
         gate: Gate::new(3),
@@ -212,8 +215,8 @@ fn reclamation(wait: u64) {
     );
 }
 
-/// Unlinks the current node. The epoch is read first: hardware may do so, since nothing orders a store before
-/// a later load.
+/// Unlinks the current node. The epoch is read first: hardware may do so, since nothing orders a
+/// store before a later load.
 fn retire(memory: &Memory, next: usize) -> (u64, usize) {
     let since = memory.gate.epoch();
     (since, memory.current.swap(next, SeqCst))

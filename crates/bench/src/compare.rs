@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Several servers, or several settings of one, measured in turn: round after round, so that a
-//! drift of the machine's speed hits all alike, and ratios are of runs of the same round.
+//! drift of the machine's speed affects all alike, and ratios are of runs of the same round.
 //!
-//! Only one server runs at a time, from a fresh start each round: memory, caches and processors are its own.
+//! Only one server runs at a time, freshly started each round: memory, caches and processors are
+//! its own.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,16 +22,16 @@ use crate::server::Server;
 use crate::statistics::{Estimate, estimate_ratio};
 use crate::table::Table;
 
-/// What was measured of one contender.
+/// The results of one contender.
 struct Side {
     contender: Contender,
-    /// What the server says it is.
+    /// The server's name and version as it reports them.
     server: String,
     outcomes: Vec<Outcome>,
 }
 
 impl Contender {
-    /// As tables name it.
+    /// Its name in tables.
     pub fn label(&self) -> String {
         match self.threads {
             None => self.name.clone(),
@@ -39,7 +40,7 @@ impl Contender {
     }
 }
 
-/// Runs the comparison and prints it; gives the number of error replies.
+/// Runs the comparison and prints it; returns the number of error replies.
 pub fn run(options: &Options, comparison: &Comparison, stop: &Arc<AtomicBool>) -> Result<u64, String> {
     let new_side = |contender: &Contender| Side {
         contender: contender.clone(),
@@ -55,7 +56,8 @@ pub fn run(options: &Options, comparison: &Comparison, stop: &Arc<AtomicBool>) -
     let mut failure = None;
     'rounds: for round in 0..comparison.rounds {
         for turn in 0..sides.len() {
-            // Another one begins in each round: nobody always follows the same neighbour's heat.
+            // Each round begins with another contender, so that none always follows the same
+            // neighbour.
             let place = (turn + round) % sides.len();
             let prefix =
                 format!("round {}/{}, {}", round + 1, comparison.rounds, sides[place].contender.label());
@@ -74,7 +76,7 @@ pub fn run(options: &Options, comparison: &Comparison, stop: &Arc<AtomicBool>) -
     sides.iter_mut().flat_map(|side| &mut side.outcomes).for_each(|outcome| {
         outcome.interrupted = stop.load(Relaxed);
     });
-    // Without any result, a table of nothing would hide the reason.
+    // Without any result, an empty table would hide the reason.
     let has_results = sides.iter().flat_map(|side| &side.outcomes).any(|outcome| !outcome.runs.is_empty());
     if has_results || failure.is_none() {
         publish(&sides, options, comparison)?;
@@ -151,7 +153,7 @@ fn publish(sides: &[Side], options: &Options, comparison: &Comparison) -> Result
     Ok(())
 }
 
-/// Pairs of the same round's values.
+/// The ratio of values of the same round.
 fn ratio(outcome: &Outcome, base: &Outcome, value: impl Fn(&Measurement) -> Option<f64>) -> Estimate {
     let pairs: Vec<(f64, f64)> =
         outcome.runs.iter().zip(&base.runs).filter_map(|(run, base)| value(run).zip(value(base))).collect();
@@ -166,7 +168,7 @@ fn processor_ratio(outcome: &Outcome, base: &Outcome) -> Estimate {
     ratio(outcome, base, Measurement::server_micros)
 }
 
-/// The servers of each case below each other.
+/// A table with the servers of each case next to each other.
 fn table(sides: &[Side]) -> Table {
     let header = [
         "load",
@@ -218,7 +220,7 @@ fn table(sides: &[Side]) -> Table {
     Table { left: 2, header: header.map(str::to_owned).into(), rows }
 }
 
-/// What stands below the table.
+/// The notes below the table.
 fn remarks(sides: &[Side], comparison: &Comparison, options: &Options) -> String {
     let method = &options.method;
     let length = match (method.requests, method.duration) {

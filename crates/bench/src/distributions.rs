@@ -7,17 +7,17 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use fastrand::Rng;
 
-/// How keys are chosen.
+/// The distribution of keys.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pattern {
-    /// Every key alike.
+    /// Every key with the same probability.
     Uniform,
-    /// One after the other, all threads together; from the beginning again after the last.
+    /// In order, shared by all threads; starts over after the last.
     Sequential,
     /// Key number k is drawn in proportion to 1 / (k + 1)^exponent: the first keys are the hottest.
     Zipf { exponent: f64 },
-    /// Normally distributed; what falls outside of the range is drawn again. None stands for the
-    /// middle of the range, and a sixth of it.
+    /// Normally distributed; numbers out of range are drawn again. `None` means the middle of the
+    /// range, and a sixth of it.
     Gaussian { mean: Option<f64>, deviation: Option<f64> },
 }
 
@@ -81,7 +81,7 @@ impl KeyDraw {
             Pattern::Zipf { exponent } => KeyDraw::Zipf(Zipf::new(keys, exponent)),
             Pattern::Gaussian { mean, deviation } => KeyDraw::Gaussian {
                 keys,
-                // A mean far outside would be drawn for ever.
+                // A mean far outside of the range would be drawn for ever.
                 mean: mean.unwrap_or(keys as f64 / 2.0).min(keys as f64),
                 deviation: deviation.unwrap_or(keys as f64 / 6.0).max(1e-3),
             },
@@ -120,17 +120,18 @@ fn normal(rng: &mut Rng) -> f64 {
 /// constant time for any number of keys and any exponent above 0.
 ///
 /// The histogram of weights x^-s is covered by the hat h(x) = x^-s shifted by one half; a point
-/// under the hat is drawn by inverting the hat's integral and accepted if it lies under the
-/// histogram, which at least three of four do.
+/// under the hat is drawn by inverting the hat's integral and accepted if it is under the
+/// histogram, as at least three of four are.
 #[derive(Debug)]
 pub struct Zipf {
     keys: f64,
     exponent: f64,
-    /// The integral of the hat at 1.5, less the first weight: the lower end of what is drawn from.
+    /// The integral of the hat at 1.5, minus the first weight: the lower end of the range for
+    /// draws.
     low: f64,
     /// The integral of the hat at keys + 0.5.
     high: f64,
-    /// Points this close below their rank are under the histogram without a look.
+    /// Points this close below their rank are always under the histogram.
     shortcut: f64,
 }
 
@@ -173,17 +174,17 @@ fn inverse(area: f64, exponent: f64) -> f64 {
     log.exp()
 }
 
-/// How long values are.
+/// The distribution of value sizes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sizes {
     Fixed(usize),
-    /// Every size of the range alike, both ends included.
+    /// Every size of the range with the same probability, both ends included.
     Range(usize, usize),
     /// Sizes with their weights.
     Weighted(Vec<(usize, u32)>),
 }
 
-/// Servers take no longer strings.
+/// Servers accept no longer strings.
 const SIZE_MAX: usize = 512 << 20;
 
 impl FromStr for Sizes {
@@ -236,7 +237,7 @@ impl std::fmt::Display for Sizes {
 }
 
 impl Sizes {
-    /// The longest.
+    /// The largest size.
     pub fn max(&self) -> usize {
         match self {
             Sizes::Fixed(size) | Sizes::Range(_, size) => *size,
@@ -279,8 +280,8 @@ mod tests {
         counts
     }
 
-    /// The chi-square statistic's distance from its mean, in its standard deviations: |z| > 5 never
-    /// happens by chance.
+    /// The chi-square statistic's distance from its mean, in standard deviations: |z| > 5
+    /// practically never happens by chance.
     fn misfit(counts: &[f64], expected: impl Fn(usize) -> f64) -> f64 {
         let chi: f64 = counts
             .iter()
@@ -308,7 +309,7 @@ mod tests {
             let total: f64 = (0..keys).map(weight).sum();
             let z = misfit(&counts(&format!("zipf:{exponent}"), keys as u64), |key| weight(key) / total);
             assert!(z.abs() < 5.0, "exponent {exponent}: {z}");
-            // And the test can tell exponents apart.
+            // The test can distinguish exponents.
             let wrong: f64 = (0..keys).map(|key| weight(key).powf(1.2)).sum();
             let z = misfit(&counts(&format!("zipf:{exponent}"), keys as u64), |key| {
                 weight(key).powf(1.2) / wrong
@@ -337,7 +338,7 @@ mod tests {
         assert!((mean - 500.0).abs() < 2.0 && (deviation - 164.4).abs() < 2.0, "{mean} {deviation}");
         let (mean, deviation) = moments("g:300:50");
         assert!((mean - 300.0).abs() < 1.0 && (deviation - 50.0).abs() < 1.0, "{mean} {deviation}");
-        // A mean at the edge ends all the same.
+        // A mean at the edge still terminates.
         assert!(moments("gaussian:5000:1").0 > 998.0);
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The program: reads the command line, runs the cases, prints.
+//! The program: parses the command line, runs the cases, prints.
 #![forbid(unsafe_code)]
 
 use std::io::Write;
@@ -28,7 +28,7 @@ fn main() -> ExitCode {
     let words: Vec<std::ffi::OsString> = std::env::args_os().skip(1).collect();
     let is_compare = words.first().is_some_and(|word| word == "compare");
     let words = if is_compare { &words[1..] } else { &words[..] };
-    // Alone it cannot mean a host.
+    // By itself `-h` cannot be the option for a host.
     if words.iter().eq(["-h"]) {
         return print(&options::help());
     }
@@ -43,7 +43,8 @@ fn main() -> ExitCode {
     };
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
-        // The second signal ends the program at once, the first asks for what was measured.
+        // The first signal ends the run with the results so far, the second ends the program at
+        // once.
         let registered =
             signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED.into(), stop.clone())
                 .and_then(|_| signal_hook::flag::register(signal, stop.clone()));
@@ -51,7 +52,7 @@ fn main() -> ExitCode {
             eprintln!("braid-bench: cannot watch signals: {error}");
         }
     }
-    // Before anything is timed.
+    // Before any measurement.
     braid_base::clock::calibrate();
     raise_file_limit();
     let result = match &options.comparison {
@@ -70,7 +71,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints to standard output; that nobody reads it any more is no error worth a message.
+/// Prints to standard output; a closed pipe is not an error worth a message.
 fn print(text: &str) -> ExitCode {
     let _ = std::io::stdout().write_all(text.as_bytes());
     ExitCode::SUCCESS
@@ -81,11 +82,11 @@ fn raise_file_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    // If it cannot be, connecting will tell.
+    // If it cannot be raised, connecting reports it.
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
-/// Runs all cases; gives the number of error replies.
+/// Runs all cases; returns the number of error replies.
 fn run(options: &Options, stop: &Arc<AtomicBool>) -> Result<u64, String> {
     let target = options.target.target()?;
     let mut runner = Runner::open(&target, &options.method, stop)?;

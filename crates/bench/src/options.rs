@@ -86,19 +86,19 @@ Exit status: 0; 1 if it could not be run; 2 for a wrong command line; 3 if there
 replies; 130 after Ctrl-C (what was measured is printed).
 ";
 
-/// What help prints.
+/// The help text.
 pub fn help() -> String {
     format!("{HELP}{}{HELP_LOAD}{HELP_COMPARE}", TargetOptions::HELP)
 }
 
-/// Where results go.
+/// The form and destination of results.
 #[derive(Clone, Debug)]
 pub struct Output {
     pub form: Form,
     pub json_file: Option<PathBuf>,
     pub report: Option<PathBuf>,
     pub precision: usize,
-    /// None: on a terminal.
+    /// `None`: only on a terminal.
     pub progress: Option<bool>,
 }
 
@@ -116,7 +116,7 @@ pub enum Form {
 pub struct Contender {
     pub name: String,
     pub command: String,
-    /// The number of threads it was given, if that is varied.
+    /// Its number of threads, if that is varied.
     pub threads: Option<usize>,
 }
 
@@ -140,17 +140,17 @@ pub struct Options {
     pub comparison: Option<Comparison>,
 }
 
-/// What a command line asks for.
+/// The action that a command line requests.
 pub enum Request {
     Run(Box<Options>),
     Help,
     Version,
 }
 
-/// Keys of a mixture unless told.
+/// Default number of keys of a mixture.
 const MIXTURE_KEYS: u64 = 1_000_000;
 
-/// The options as they come; [`Raw::finish`] makes sense of them together.
+/// The options as given; [`Raw::finish`] interprets them together.
 #[derive(Default)]
 struct Raw {
     target: TargetOptions,
@@ -195,7 +195,7 @@ struct Raw {
     server_processors: Vec<usize>,
 }
 
-/// Reads a command line. Errors are for the user.
+/// Parses a command line. Errors are messages for the user.
 pub fn parse(arguments: &mut Arguments, is_compare: bool) -> Result<Request, String> {
     let mut raw = Raw::default();
     while let Some(argument) = arguments.take()? {
@@ -206,7 +206,7 @@ pub fn parse(arguments: &mut Arguments, is_compare: bool) -> Result<Request, Str
                 continue;
             }
             Argument::Word(word) => {
-                // A command: everything behind it is its own, whatever it looks like.
+                // A command: all words after it belong to it.
                 raw.words.push(word);
                 raw.words.extend(arguments.rest()?);
                 break;
@@ -357,7 +357,8 @@ impl Raw {
         if per_second.is_some() && self.reconnect {
             return Err("-k 0 has no rate".into());
         }
-        // A comparison of servers by a number of requests would measure the fast ones for a shorter time.
+        // With a fixed number of requests a comparison would measure fast servers for a shorter
+        // time.
         if is_compare && self.requests.is_none() && self.duration.is_none() {
             self.duration = Some(Duration::from_secs(1));
         }
@@ -587,7 +588,7 @@ fn patterns(text: &str) -> Result<(Pattern, Pattern), String> {
     pair.ok_or_else(|| text.parse::<Pattern>().err().unwrap_or_default())
 }
 
-/// Splits a line at blanks; quotes keep blanks together, a backslash takes the next letter as it is.
+/// Splits a line at blanks; quotes keep blanks together, a backslash escapes the next character.
 pub fn words(line: &str) -> Result<Vec<String>, String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

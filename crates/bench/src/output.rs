@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What is printed: text for people, a line each for scripts that know redis-benchmark's, CSV, JSON.
+//! Output of results: text for people, redis-benchmark's lines for scripts, CSV, JSON.
 
 use std::fmt::Write;
 
@@ -11,12 +11,12 @@ use crate::plan::{Measurement, Method, Outcome, QUANTILES};
 use crate::statistics::Estimate;
 use crate::tally::Tally;
 
-/// The generator's threads as busy as this are what limits the result.
+/// Processor share from which on the generator's threads limit the result.
 const SATURATED: f64 = 0.95;
-/// A closed loop's sender may lag; an open loop's must not lag by more than this (ms) at the 99th percentile.
+/// In an open loop the sender's lag at the 99th percentile must not exceed this (ms).
 const LAG_MAX_MS: f64 = 0.5;
 
-/// A result in words.
+/// A result as text.
 pub fn text(outcome: &Outcome, method: &Method, output: &Output) -> String {
     let total = outcome.total();
     let mut out = String::new();
@@ -125,7 +125,7 @@ fn processor(outcome: &Outcome, method: &Method) -> String {
     format!("{of_server}; generator {:.3} us/request, {load:.0} % of its threads", own.mean)
 }
 
-/// What the reader must know before believing the figures.
+/// Warnings that affect how far the figures can be trusted.
 pub fn warnings(outcome: &Outcome, method: &Method, total: &Tally) -> Vec<String> {
     let mut warnings = Vec::new();
     if total.errors() > 0 {

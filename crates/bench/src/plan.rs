@@ -19,13 +19,13 @@ use crate::worker::{Failure, Rate};
 /// One load at one pipeline depth.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// What is sent: `GET`, `SET:GET 1:10`.
+    /// The requests: `GET`, `SET:GET 1:10`.
     pub title: String,
     pub load: Arc<Load>,
     pub pipeline: usize,
 }
 
-/// How every case is run.
+/// The settings common to all cases.
 #[derive(Clone, Debug)]
 pub struct Method {
     pub threads: usize,
@@ -35,12 +35,13 @@ pub struct Method {
     pub rate: Option<Rate>,
     pub reconnect: bool,
     pub seed: u64,
-    /// Not measured, before each iteration.
+    /// Unmeasured time before each iteration.
     pub warm_up: Duration,
     pub iterations: usize,
     /// FLUSHDB before each iteration.
     pub flush: bool,
-    /// Write every key once before each iteration's warm-up (only before the first without `flush`).
+    /// Write every key once before each iteration's warm-up (only before the first without
+    /// `flush`).
     pub fill: bool,
     /// The generator's own processors; empty: any.
     pub processors: Vec<usize>,
@@ -50,9 +51,9 @@ pub struct Method {
 #[derive(Clone, Debug)]
 pub struct Measurement {
     pub tally: Tally,
-    /// The server's processor time, if it tells.
+    /// The server's processor time, if it reports it.
     pub server: Option<ServerTime>,
-    /// By thread, if the server is on this machine: names and time, busiest first.
+    /// By thread, if the server is on this machine: names and times, busiest first.
     pub server_threads: Vec<(String, Duration)>,
     /// Requests per second over time: (seconds since the start, value).
     pub series: Vec<(f64, f64)>,
@@ -80,7 +81,7 @@ pub struct Outcome {
     pub interrupted: bool,
 }
 
-/// Latency percentiles that are reported.
+/// Reported latency percentiles.
 pub const QUANTILES: [(&str, f64); 6] =
     [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];
 
@@ -114,7 +115,7 @@ impl Outcome {
         self.estimate(|run| Some(run.latency_ms(quantile)))
     }
 
-    /// The mean of what the iterations have of something; NaN if none has it.
+    /// The mean of a figure over the iterations that have it; NaN if none does.
     pub fn estimate(&self, value: impl Fn(&Measurement) -> Option<f64>) -> Estimate {
         estimate(&self.runs.iter().filter_map(value).collect::<Vec<f64>>())
     }
@@ -127,7 +128,8 @@ impl Outcome {
         total
     }
 
-    /// The share of a core that each of the generator's threads used: near 1, it was the bottleneck.
+    /// Share of a core used by each of the generator's threads: near 1, the generator was the
+    /// bottleneck.
     pub fn generator_load(&self, threads: usize) -> f64 {
         let used: f64 = self.runs.iter().map(|run| run.tally.processor.as_secs_f64()).sum();
         let elapsed: f64 = self.runs.iter().map(|run| run.tally.elapsed().as_secs_f64()).sum();
@@ -135,12 +137,12 @@ impl Outcome {
     }
 }
 
-/// The control connection, and what can be seen of the server through it.
+/// The control connection, and the server's state seen through it.
 pub struct Control {
     connection: Connection,
-    /// If it is certain that this process of this machine is the server.
+    /// Set if this process of this machine is certainly the server.
     process_id: Option<u32>,
-    /// What the server says it is: `redis 7.0.15`.
+    /// The server's name and version: `redis 7.0.15`.
     pub server: String,
 }
 
@@ -164,7 +166,7 @@ impl Control {
         self.process_id.map(process::tasks).unwrap_or_default()
     }
 
-    /// Empties the database that the target selects.
+    /// Empties the selected database.
     pub fn flush(&mut self) -> Result<(), Failure> {
         self.connection.expect(&["FLUSHDB"]).map_err(|error| format!("FLUSHDB: {error}"))?;
         Ok(())
@@ -175,7 +177,7 @@ fn info(connection: &mut Connection, section: &str) -> Option<Info> {
     Some(Info::parse(&connection.expect(&["INFO", section]).ok()?.text()))
 }
 
-/// What a server is, from INFO.
+/// A server's name and version, from INFO.
 fn describe(info: &Info) -> String {
     for (field, name) in
         [("braid_version", "braid"), ("valkey_version", "valkey"), ("redis_version", "redis")]
@@ -193,12 +195,12 @@ pub struct Runner<'a> {
     control: Control,
     method: &'a Method,
     stop: &'a Arc<AtomicBool>,
-    /// The load whose keys were written, by its address.
+    /// The load whose keys were written, identified by its address.
     filled: Option<*const Load>,
 }
 
 impl<'a> Runner<'a> {
-    /// Connects to a server. `stop` ends whatever runs.
+    /// Connects to a server. `stop` ends any run.
     pub fn open(
         target: &Target,
         method: &'a Method,
@@ -209,13 +211,13 @@ impl<'a> Runner<'a> {
         Ok(Runner { session, control, method, stop, filled: None })
     }
 
-    /// What the server says it is.
+    /// The server's name and version.
     pub fn server(&self) -> &str {
         &self.control.server
     }
 
-    /// All iterations of a case. What was measured before the user stopped is given; a failure is
-    /// one if nothing was.
+    /// All iterations of a case. If the user stops, returns the results so far; without any, a
+    /// failure.
     pub fn outcome(
         &mut self,
         case: &Case,
@@ -234,7 +236,8 @@ impl<'a> Runner<'a> {
         Ok(outcome)
     }
 
-    /// One iteration: flush, fill, warm up, measure. None if the user stopped before anything was measured.
+    /// One iteration: flush, fill, warm up, measure. `None` if the user stopped before anything was
+    /// measured.
     pub fn iteration(
         &mut self,
         case: &Case,
@@ -316,7 +319,7 @@ fn fill_load(load: &Load) -> Load {
     Load { kinds: vec![kind], ..load.clone() }
 }
 
-/// What each thread used between two looks, busiest first; idle ones are left out.
+/// Processor time of each thread between two readings, busiest first, without idle ones.
 fn thread_differences(before: &[ThreadTime], after: &[ThreadTime]) -> Vec<(String, Duration)> {
     let mut used: Vec<(String, Duration)> = after
         .iter()
@@ -374,7 +377,7 @@ pub fn mixture(sets: u32, gets: u32, patterns: (Pattern, Pattern), keys: &Keys) 
 }
 
 impl Case {
-    /// What tells this case from others that differ in pipeline depth or value size.
+    /// Distinguishes this case from others with another pipeline depth or value size.
     pub fn label(&self) -> String {
         let sizes = match &self.load.sizes {
             Sizes::Fixed(1) => "1 byte".to_owned(),

@@ -9,17 +9,17 @@ use braid_client::figures::short;
 use crate::statistics::Estimate;
 use crate::table::escaped;
 
-/// Colours that are told apart; more series begin again.
+/// Number of different colours; further series repeat them.
 pub const COLOURS: usize = 8;
 
 /// One line, or one colour of bars.
 pub struct Series {
     pub name: String,
-    /// A value for each place on the axis.
+    /// A value for each position on the axis.
     pub values: Vec<Option<Estimate>>,
 }
 
-/// A drawing's frame: where the plot is within it.
+/// The frame of a drawing: the plot's area within it.
 struct Frame {
     width: f64,
     height: f64,
@@ -104,7 +104,7 @@ pub fn lines(title: &str, axis: &str, places: &[String], series: &[Series]) -> S
     out += &frame.axis_name(axis);
     for (number, one) in series.iter().enumerate() {
         let colour = number % COLOURS;
-        // Beside each other, so that no interval hides another.
+        // Side by side, so that no interval hides another.
         let aside = (number as f64 - (series.len() as f64 - 1.0) / 2.0) * 4.0;
         let points: Vec<(f64, f64, &Estimate)> = one
             .values
@@ -319,8 +319,8 @@ fn polyline(points: impl Iterator<Item = (f64, f64)>, colour: usize) -> String {
     format!("<polyline class=\"s{colour}\" points=\"{}\"/>\n", points.join(" "))
 }
 
-/// The end of an axis from zero, and its ticks by their part of the axis: at round numbers, four to
-/// ten of them.
+/// The end of an axis from zero, and its ticks as fractions of the axis: round numbers, four to ten
+/// of them.
 fn linear_ticks(most: f64) -> (f64, Vec<(f64, String)>) {
     if most <= 0.0 || !most.is_finite() {
         return (1.0, vec![(0.0, "0".into()), (1.0, "1".into())]);

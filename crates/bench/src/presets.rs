@@ -7,9 +7,9 @@ use crate::request::{Keys, RequestKind, Template};
 
 /// A named test.
 pub struct Preset {
-    /// As `-t` has it.
+    /// The name for `-t`.
     pub name: &'static str,
-    /// As results have it.
+    /// The name in results.
     pub title: &'static str,
     command: &'static str,
 }
@@ -18,7 +18,7 @@ const fn named(name: &'static str, title: &'static str, command: &'static str) -
     Preset { name, title, command }
 }
 
-/// All of them, in the order in which they run: tests that read come after those that fill.
+/// All tests, in the order in which they run: tests that read come after those that fill.
 pub const ALL: &[Preset] = &[
     named("ping_inline", "PING_INLINE", ""),
     named("ping_mbulk", "PING_MBULK", "PING"),
@@ -44,13 +44,13 @@ pub const ALL: &[Preset] = &[
     named("xadd", "XADD", "XADD mystream * myfield __data__"),
 ];
 
-/// Run only when asked for by name.
+/// Run only if selected by name.
 const ON_REQUEST: [&str; 1] = ["mget"];
 /// Keys of one MSET or MGET.
 const MANY: usize = 10;
 
-/// The tests that a list of names stands for; all usual ones without a list. `ping` stands for
-/// both, `lrange` and each `lrange_N` bring what fills their list. Names nobody knows are an error.
+/// The tests that a list of names selects; without a list all usual ones. `ping` selects both,
+/// `lrange` and each `lrange_N` include the test that fills their list. Unknown names are an error.
 pub fn select(list: Option<&str>) -> Result<Vec<&'static Preset>, String> {
     let Some(list) = list else {
         return Ok(ALL.iter().filter(|test| !ON_REQUEST.contains(&test.name)).collect());

@@ -8,7 +8,7 @@ use braid_client::figures::grouped;
 use crate::options::Output;
 use crate::session::Progress;
 
-/// Rewrites one line of standard error; silent where nobody would see it.
+/// Rewrites one line of standard error; silent if that is not a terminal.
 pub struct ProgressLine {
     shown: bool,
     last: Progress,
@@ -20,7 +20,7 @@ impl ProgressLine {
         ProgressLine { shown, last: Progress::default() }
     }
 
-    /// Shows where we are (`GET: warm-up`) and the figures since the last call.
+    /// Shows the current step (`GET: warm-up`) and the figures since the last call.
     pub fn show(&mut self, place: &str, now: Progress) {
         if !self.shown {
             return;

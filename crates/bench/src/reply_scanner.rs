@@ -1,44 +1,45 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The reply scanner: finds where replies end and what class each is of, without building values.
+//! The reply scanner: finds the ends of replies and their classes, without building values.
 //!
-//! A second reader of replies beside `braid_client::reply`, for speed alone: the generator shares the
-//! machine with the server that it measures. A pipelined `+OK` or 32-byte value takes it about 0.5 ns,
-//! the parser 24 and 38 ns; an array of ten such values 110 ns, the parser 530.
+//! It exists beside `braid_client::reply` for speed alone: the generator shares the machine with
+//! the server that it measures. A pipelined `+OK` or 32-byte value takes it about 0.5 ns, the
+//! parser 24 and 38 ns; an array of ten such values 110 ns, the parser 530.
 //!
 //! HOT PATH: no allocation except for a line that arrives in pieces. Bytes may be cut anywhere.
 //! Works for RESP2 and RESP3: aggregates of any depth are counted down with one number, because
-//! only how many values are still missing matters, not where. Pushes are told apart from replies;
-//! attributes belong to the reply after them.
+//! only the number of missing values matters, not their position. Pushes are distinguished from
+//! replies; attributes belong to the reply after them.
 
-/// What a reply is, as far as a load generator cares.
+/// The class of a reply, as far as a load generator needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     Value,
-    /// Nothing there: a miss.
+    /// A null: a miss.
     Nil,
     Error,
 }
 
-/// Hears of all replies in their order.
+/// Receives all replies in order.
 pub trait Sink {
-    /// So many replies of one class, after each other, are complete.
+    /// This many consecutive replies of one class are complete.
     fn replies(&mut self, class: Class, count: usize);
-    /// An error's text, without `-`; before [`Sink::replies`], or from within an aggregate (EXEC's, say).
+    /// An error's text, without `-`; called before [`Sink::replies`], or from within an aggregate
+    /// (such as EXEC's).
     fn error(&mut self, text: &[u8]);
-    /// A push message is complete; it answers no request.
+    /// A push message is complete; it does not answer a request.
     fn push(&mut self);
 }
 
-/// Bytes that can be no reply.
+/// The bytes cannot be a reply.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Malformed;
 
-/// A line longer than this is no reply.
+/// Longer lines are not valid replies.
 const LINE_LEN_MAX: usize = 1 << 20;
-/// So much of a bulk error's text is kept.
+/// This much of a bulk error's text is kept.
 const ERROR_LEN_MAX: usize = 512;
 
-/// What the values being counted down belong to.
+/// The item to which the values being counted down belong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whole {
     Reply(Class),
@@ -49,28 +50,28 @@ enum Whole {
 /// The state between two pieces of a connection's bytes.
 #[derive(Debug)]
 pub struct ReplyScanner {
-    /// Values still missing to complete `whole`; 0 between replies.
+    /// Values missing to complete `whole`; 0 between replies.
     missing: u64,
     whole: Whole,
-    /// Bytes of a string, its line end included, still to be passed over.
+    /// Bytes of a string, including its line end, still to be skipped.
     body: u64,
-    /// The beginning of a line whose end has not arrived.
+    /// The start of a line whose end has not arrived.
     partial: Vec<u8>,
-    /// The text of a bulk error on its way.
+    /// The text of a bulk error being received.
     error: Option<Vec<u8>>,
     /// The last short reply: the next one is likely to be like it.
     last: Likeness,
 }
 
-/// What replies like one that was seen begin with. Replies to one kind of request are mostly alike:
-/// their first line is (`$32`, `+OK`, `$-1`), and that says all that has to be known.
+/// The start of replies that are like one seen before. Replies to one kind of request mostly have
+/// the same first line (`$32`, `+OK`, `$-1`), which determines everything else.
 #[derive(Clone, Copy, Debug)]
 struct Likeness {
     /// The first line with its end, in the low bytes; at most eight.
     line: u64,
     /// Ones where `line` has bytes.
     mask: u64,
-    /// The reply's length. 0: nothing seen yet.
+    /// The reply's length. 0: none seen yet.
     len: usize,
     class: Class,
 }
@@ -78,7 +79,8 @@ struct Likeness {
 impl Likeness {
     const NONE: Likeness = Likeness { line: 0, mask: u64::MAX, len: 0, class: Class::Value };
 
-    /// A reply whose first line is this and whose body, if it has one, follows. None if the line is too long.
+    /// A reply with this first line, followed by its body, if it has one. `None` if the line is too
+    /// long.
     fn new(line: &[u8], body: usize, class: Class) -> Option<Likeness> {
         let mut bytes = [0; 8];
         bytes.get_mut(..line.len())?.copy_from_slice(line);
@@ -86,7 +88,7 @@ impl Likeness {
         Some(Likeness { line: u64::from_le_bytes(bytes), mask, len: line.len() + body, class })
     }
 
-    /// How many such replies, whole, `bytes` begin with.
+    /// The number of such complete replies at the start of `bytes`.
     #[inline]
     fn count(&self, bytes: &[u8]) -> usize {
         let mut rest = bytes;
@@ -117,7 +119,7 @@ impl Default for ReplyScanner {
 }
 
 impl ReplyScanner {
-    /// Whether the bytes so far end with a complete reply.
+    /// True if the bytes so far end with a complete reply.
     pub fn is_between_replies(&self) -> bool {
         self.missing == 0 && self.body == 0 && self.partial.is_empty()
     }
@@ -159,7 +161,7 @@ impl ReplyScanner {
         Ok(())
     }
 
-    /// Remembers a reply that consists of its first line, just taken, and what that announces.
+    /// Learns a reply from its first line, just taken, and the length of its body.
     fn learn(&mut self, line: &[u8]) {
         let simple = matches!(line[0], b'$' | b'+' | b':' | b'_' | b'#');
         let single = self.missing == u64::from(self.body > 0);
@@ -173,7 +175,7 @@ impl ReplyScanner {
         }
     }
 
-    /// Completes the line or the string that was cut; gives what is left of the piece.
+    /// Completes the line or the string that was cut; returns the rest of the piece.
     #[cold]
     fn resume<'a>(&mut self, bytes: &'a [u8], sink: &mut impl Sink) -> Result<&'a [u8], Malformed> {
         if self.body > 0 {
@@ -195,7 +197,7 @@ impl ReplyScanner {
         if self.body > 0 { self.pass_body(&bytes[end + 1..], sink) } else { Ok(&bytes[end + 1..]) }
     }
 
-    /// Passes over a string's bytes.
+    /// Skips a string's bytes.
     fn pass_body<'a>(&mut self, bytes: &'a [u8], sink: &mut impl Sink) -> Result<&'a [u8], Malformed> {
         let step = usize::try_from(self.body).map_or(bytes.len(), |body| body.min(bytes.len()));
         if let Some(text) = &mut self.error {
@@ -204,8 +206,8 @@ impl ReplyScanner {
         }
         self.body -= step as u64;
         if self.body == 0 {
-            // The line end is checked where it arrived with the rest; cut apart, the next reply's
-            // first byte shows.
+            // The line end is checked if it arrived with the rest; if it was cut, an error shows in
+            // the next reply's first byte.
             if step >= 2 && &bytes[step - 2..step] != b"\r\n" {
                 return Err(Malformed);
             }
@@ -255,7 +257,7 @@ impl ReplyScanner {
                 self.value_done(sink);
             }
             b'|' => {
-                // The attribute is no value: within an aggregate only its pairs are added.
+                // An attribute is not a value: within an aggregate only its pairs are added.
                 self.missing = self.missing.checked_add(count(text, 2)?).ok_or(Malformed)?;
                 if is_first {
                     self.value_done(sink);
@@ -320,7 +322,7 @@ mod tests {
         }
     }
 
-    /// Something a server may say.
+    /// A possible reply of a server.
     #[derive(Clone, Debug)]
     enum Said {
         Simple(String),
@@ -488,7 +490,7 @@ mod tests {
             ];
             assert_eq!(seen.replies, once.repeat(3), "cut at {cut}");
         }
-        // A body that is longer than announced is found out in a run as well.
+        // A body longer than announced is detected within a run as well.
         let wrong = b"$2\r\nab\r\n$2\r\nabc\r\n+OK\r\n";
         assert_eq!(ReplyScanner::default().feed(wrong, &mut Seen::default()), Err(Malformed));
     }

@@ -15,12 +15,12 @@ use crate::plot::{self, Series};
 use crate::statistics::Estimate;
 use crate::table::{Table, escaped};
 
-/// A server and what was measured of it.
+/// A server with its results.
 pub struct Subject {
     pub name: String,
     /// Its version and command line.
     pub about: String,
-    /// If several numbers of threads were tried.
+    /// Its number of threads, if that is varied.
     pub threads: Option<usize>,
     pub outcomes: Vec<Outcome>,
 }
@@ -41,7 +41,7 @@ svg .within{fill:var(--paper)}.grid{stroke:var(--grid)}polyline{fill:none;stroke
 .ink{stroke:var(--ink)}.part{stroke:var(--paper);stroke-width:1}.warning{color:var(--c6)}
 ";
 
-/// The page. `table` stands in it as it is.
+/// The page. `table` is included as it is.
 pub fn page(subjects: &[Subject], table: Option<&Table>, method: &Method) -> String {
     let mut out = String::from("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">");
     out +=
@@ -91,13 +91,13 @@ fn introduction(subjects: &[Subject], method: &Method) -> String {
     out
 }
 
-/// Today, in UTC.
+/// Today's date, in UTC.
 fn date() -> String {
     let Date { year, month, day, .. } = Date::from_unix(unix_ms() / 1000);
     format!("{year}-{month:02}-{day:02}")
 }
 
-/// The processor and how many of them.
+/// The processor model and the number of processors.
 fn machine() -> String {
     let count = std::thread::available_parallelism().map_or(1, usize::from);
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -147,7 +147,7 @@ fn summary(subjects: &[Subject]) -> Table {
     Table { left: 1, header: header.map(str::to_owned).into(), rows }
 }
 
-/// What is varied along an axis.
+/// A quantity varied along an axis.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Axis {
     Threads,
@@ -203,7 +203,8 @@ impl ResultKey {
         }
     }
 
-    /// The place without the server and without what an axis varies: results that agree in it make one plot.
+    /// The key without the server and without the axis's quantity: results with the same one share
+    /// a plot.
     fn beside(&self, axis: Axis) -> String {
         let mut parts = vec![self.load.clone()];
         if axis != Axis::Pipeline {
@@ -219,7 +220,7 @@ impl ResultKey {
     }
 }
 
-/// Those of a list that differ, in their order.
+/// The distinct values of a list, in order.
 fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
     let mut distinct = Vec::new();
     for one in all {
@@ -230,7 +231,7 @@ fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
     distinct
 }
 
-/// Throughput and p99 along an axis, if anything is varied along it.
+/// Throughput and p99 along an axis, if its quantity is varied.
 fn by_axis(places: &Results<'_>, axis: Axis, names: &[String]) -> String {
     let ticks = distinct(places.results.iter().map(|(place, _)| place.on(axis)));
     if ticks.len() < 2 {
@@ -319,7 +320,7 @@ fn latencies(subjects: &[Subject]) -> String {
     out + "</div>\n"
 }
 
-/// How much of a core each thread of a server used, in the mean of the iterations.
+/// Share of a core used by each thread of a server, as the mean of the iterations.
 fn by_thread(subjects: &[Subject]) -> String {
     let mut out = String::new();
     for case in
@@ -347,7 +348,7 @@ fn by_thread(subjects: &[Subject]) -> String {
 
 fn thread_shares(outcome: &Outcome) -> Vec<(String, f64)> {
     let elapsed: f64 = outcome.runs.iter().map(|run| run.tally.elapsed().as_secs_f64()).sum();
-    // Threads of one name are told apart by their rank in each run.
+    // Threads with the same name are distinguished by their rank in each run.
     let mut shares: Vec<(String, usize, f64)> = Vec::new();
     for run in &outcome.runs {
         for (place, (name, time)) in run.server_threads.iter().enumerate() {
@@ -363,7 +364,7 @@ fn thread_shares(outcome: &Outcome) -> Vec<(String, f64)> {
     shares.into_iter().filter(|(.., share)| *share >= 0.005).map(|(name, _, share)| (name, share)).collect()
 }
 
-/// Throughput while a plain run lasted, if it did long enough.
+/// Throughput during a plain run, if it was long enough.
 fn over_time(subjects: &[Subject]) -> String {
     let [subject] = subjects else { return String::new() };
     let mut out = String::new();

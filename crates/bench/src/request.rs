@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Requests: a command with placeholders becomes bytes once, and only digits and values are filled
-//! in while it runs.
+//! Requests: a command with placeholders is encoded once, and only digits and values are filled in
+//! during the run.
 //!
 //! Placeholders within an argument:
 //! - `__key__`: the key prefix and a 12-digit number drawn by the key pattern
-//! - `__rand_int__`: such a number alone, drawn anew each time it stands in the command
+//! - `__rand_int__`: only such a number, drawn separately for each occurrence in the command
 //! - `__rand_1st__`, `__rand_2nd__`, `__rand_3rd__`, `__rand_4th__` .. `__rand_9th__`: one number
-//!   for all places of the same name in one request
+//!   for all occurrences of the same name in one request
 //! - `__data__`: a value of the drawn size
 //!
-//! Without a number of keys (`-r`), `__rand_int__` and its like stay as they are, as redis-benchmark has it.
+//! Without a number of keys (`-r`), `__rand_int__` and its relatives stay as they are, as in
+//! redis-benchmark.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -38,7 +39,7 @@ pub struct Keys {
     pub prefix: String,
     /// Key numbers are drawn from `first..first + count`.
     pub first: u64,
-    /// None: numbers are not drawn.
+    /// `None`: numbers are not drawn.
     pub count: Option<u64>,
 }
 
@@ -52,16 +53,16 @@ pub struct Template {
 enum Part {
     Literal(Vec<u8>),
     Number(Slot),
-    /// A `$` line whose count is the value's length and this.
+    /// A `$` line whose count is the value's length plus this.
     DataHeader(usize),
     Data,
 }
 
-/// Which number.
+/// The source of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Slot {
     Fresh,
-    /// Drawn once for a request, by place in [`SHARED`].
+    /// Drawn once per request, by index in [`SHARED`].
     Shared(usize),
 }
 
@@ -92,7 +93,7 @@ impl Template {
                     Part::DataHeader(_) | Part::Data => 0,
                 })
                 .sum();
-            // A value's length is known only when it is drawn; an argument holds one at most.
+            // A value's length is known only when it is drawn; an argument contains at most one.
             if argument.contains(&Part::Data) {
                 parts.push(Part::DataHeader(fixed));
             } else {
@@ -104,12 +105,12 @@ impl Template {
         Template { parts: joined(parts) }
     }
 
-    /// These bytes and nothing else: for inline commands.
+    /// Exactly these bytes, for inline commands.
     pub fn raw(bytes: &str) -> Template {
         Template { parts: vec![Part::Literal(bytes.as_bytes().to_vec())] }
     }
 
-    /// Puts values of one size in, so that only numbers are left to fill in.
+    /// Inserts values of one size, so that only numbers are left to fill in.
     fn with_data(&self, value: &[u8]) -> Template {
         let fill = |part: &Part| match part {
             Part::DataHeader(fixed) => Part::Literal(format!("${}\r\n", fixed + value.len()).into_bytes()),
@@ -153,7 +154,7 @@ fn split(word: &str, with_numbers: bool) -> Vec<Part> {
     parts
 }
 
-/// The same with neighbouring literals made one.
+/// The same parts with adjacent literals joined.
 fn joined(parts: Vec<Part>) -> Vec<Part> {
     let mut joined: Vec<Part> = Vec::new();
     for part in parts {
@@ -165,7 +166,7 @@ fn joined(parts: Vec<Part>) -> Vec<Part> {
     joined
 }
 
-/// What a load sends.
+/// The requests of a load.
 #[derive(Clone, Debug)]
 pub struct Load {
     pub kinds: Vec<RequestKind>,
@@ -175,7 +176,7 @@ pub struct Load {
     pub random_data: bool,
 }
 
-/// Counters that the threads of one pass share: where sequential keys are, kind by kind.
+/// Counters shared by the threads of one pass: the position of sequential keys, by kind.
 #[derive(Clone, Debug, Default)]
 pub struct Sequences(Vec<Arc<AtomicU64>>);
 
@@ -185,7 +186,7 @@ impl Sequences {
     }
 }
 
-/// Makes a thread's requests.
+/// Generates a thread's requests.
 pub struct Generator {
     kinds: Vec<Made>,
     total_weight: u64,
@@ -193,34 +194,35 @@ pub struct Generator {
     sizes: Sizes,
     /// Values are slices of this.
     data: Vec<u8>,
-    /// How far into `data` a value may begin.
+    /// Maximum offset of a value in `data`.
     data_slack: usize,
     rng: Rng,
     batch: Vec<u8>,
-    /// Where each request of a batch of one kind begins, when all are of one length and stay in `batch`.
+    /// Offsets of the requests of a batch of one kind, if all have the same length and stay in
+    /// `batch`.
     prebuilt: Option<usize>,
 }
 
 /// A kind, ready to be sent.
 struct Made {
     draw: KeyDraw,
-    /// Cumulated.
+    /// Cumulative weight.
     weight: u64,
     form: Form,
 }
 
 enum Form {
-    /// Bytes with the places of numbers.
+    /// Encoded bytes with the positions of numbers.
     Fixed { bytes: Vec<u8>, numbers: Vec<(usize, Slot)> },
-    /// To be put together for each request.
+    /// Assembled for each request.
     Varying(Template),
 }
 
-/// Random values begin at one of so many places of a block of random bytes.
+/// Random values begin at one of this many offsets of a block of random bytes.
 const DATA_SLACK: usize = 4096;
 
 impl Generator {
-    /// A generator for one thread. `batch_len` is the most that will be asked for at once.
+    /// A generator for one thread. `batch_len` is the maximum number of requests per call.
     pub fn new(load: &Load, sequences: &Sequences, seed: u64, batch_len: usize) -> Generator {
         let mut rng = Rng::with_seed(seed);
         let data_slack = if load.random_data { DATA_SLACK } else { 0 };
@@ -263,8 +265,8 @@ impl Generator {
         generator
     }
 
-    /// The next `count` requests, at most the `batch_len` of the beginning. `kind` hears of each
-    /// one's kind if there are several.
+    /// The next `count` requests, at most `batch_len`. Calls `kind` with the kind of each one if
+    /// there are several.
     pub fn batch(&mut self, count: usize, mut kind: impl FnMut(u8)) -> &[u8] {
         if let (Some(len), [Made { draw, form: Form::Fixed { numbers, .. }, .. }]) =
             (self.prebuilt, self.kinds.as_slice())
@@ -325,7 +327,7 @@ impl Generator {
         }
     }
 
-    /// An estimate of a request's length, for how many to make at once.
+    /// Estimated length of a request, to decide how many to generate at once.
     pub fn request_len(&self) -> usize {
         let len = |made: &Made| match &made.form {
             Form::Fixed { bytes, .. } => bytes.len(),
@@ -335,7 +337,7 @@ impl Generator {
     }
 }
 
-/// Prebuilt batches are not larger: they should stay in the cache.
+/// Limit of prebuilt batches, so that they stay in the cache.
 const PREBUILT_MAX: usize = 256 * 1024;
 
 impl Form {
@@ -356,11 +358,11 @@ impl Form {
     }
 }
 
-/// Draws a request's numbers and writes them at their places.
+/// Draws a request's numbers and writes them at their positions.
 #[inline]
 fn fill(request: &mut [u8], numbers: &[(usize, Slot)], draw: &KeyDraw, first: u64, rng: &mut Rng) {
     if let &[(at, Slot::Fresh)] = numbers {
-        // A key and nothing else: nearly always.
+        // The common case: a key and nothing else.
         put(request, at, first + draw.next(rng));
         return;
     }
@@ -370,10 +372,10 @@ fn fill(request: &mut [u8], numbers: &[(usize, Slot)], draw: &KeyDraw, first: u6
     }
 }
 
-/// Writes a number's digits at their place.
+/// Writes a number's digits at their position.
 #[inline]
 fn put(request: &mut [u8], at: usize, number: u64) {
-    // As a whole of known length, so that no call is needed to copy it.
+    // As a whole of known length, so that it is copied without a call.
     if let Some(place) = request.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
         *place = decimal(number);
     }
@@ -392,7 +394,7 @@ fn number(
     }
 }
 
-/// The last twelve decimal digits, zeros in front.
+/// The last twelve decimal digits, with leading zeros.
 #[inline]
 fn decimal(number: u64) -> [u8; DIGITS] {
     let [a, b, c, d, e, f, g, h] = eight_digits(number % 100_000_000);
@@ -401,10 +403,10 @@ fn decimal(number: u64) -> [u8; DIGITS] {
     [w, x, y, z, a, b, c, d, e, f, g, h]
 }
 
-/// Eight digits of a number below 10^8, by halving it three times in all places of one word at once.
+/// Eight digits of a number below 10^8, by halving it three times in all lanes of one word at once.
 ///
-/// A place is divided by multiplying with a rounded-up reciprocal and shifting; the products fit
-/// their places: below 10,000 n * 10486 >> 20 is n / 100, below 100 n * 103 >> 10 is n / 10.
+/// A lane is divided by multiplying with a rounded-up reciprocal and shifting; the products fit
+/// their lanes: below 10,000 n * 10486 >> 20 is n / 100, below 100 n * 103 >> 10 is n / 10.
 #[inline]
 fn eight_digits(number: u64) -> [u8; 8] {
     let fours = (number / 10_000) | (number % 10_000) << 32;
@@ -440,7 +442,7 @@ mod tests {
         }
     }
 
-    /// Requests as the server would read them.
+    /// Requests as the server would parse them.
     fn parsed(bytes: &[u8]) -> Vec<Vec<String>> {
         let mut parser = RequestParser::default();
         let mut requests = Vec::new();

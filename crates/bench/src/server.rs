@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A server process for a comparison: started on a free port in a folder of its own, stopped when dropped.
+//! A server process for a comparison: started on a free port in a folder of its own, stopped when
+//! dropped.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::process::CommandExt;
@@ -15,22 +16,23 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::options::words;
 
-/// A server that serves.
+/// A running server.
 pub struct Server {
     pub target: Target,
-    /// None: it ran before us and will after us.
+    /// `None`: it was started by others and keeps running.
     process: Option<Child>,
     folder: Option<PathBuf>,
 }
 
-/// How long a server may take to start, and to stop.
+/// Timeout for a server's start, and for its stop.
 const START_PATIENCE: Duration = Duration::from_secs(60);
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
-/// Another process may take the port between our look and the server's.
+/// Another process may take the port between our check and the server's use of it.
 const PORT_ATTEMPTS: u32 = 3;
 
 impl Server {
-    /// Starts the command line and waits until the server answers. `base` says how to speak to it.
+    /// Starts the command line and waits until the server replies. `base` has the connection's
+    /// settings.
     pub fn start(command: &str, base: &Target, processors: &[usize]) -> Result<Server, String> {
         let mut failure = String::new();
         for _ in 0..PORT_ATTEMPTS {
@@ -59,7 +61,7 @@ impl Server {
         Ok(server)
     }
 
-    /// A server that runs already.
+    /// A server that is already running.
     pub fn running(target: Target) -> Server {
         Server { target, process: None, folder: None }
     }
@@ -74,7 +76,7 @@ impl Server {
                 return Err(format!("the server ended ({status}); its last words:\n{}", self.last_words()));
             }
             match Connection::open(&self.target).and_then(|mut connection| connection.command(&["PING"])) {
-                // What asks for a password, or still loads, is not ready for us.
+                // A server that requires a password, or is still loading, is not ready.
                 Ok(Value::Error(text)) => reason = text,
                 Ok(_) => return Ok(()),
                 Err(error) => reason = error.to_string(),
@@ -84,7 +86,7 @@ impl Server {
         Err(format!("the server is not ready after a minute ({reason}):\n{}", self.last_words()))
     }
 
-    /// The end of what the server has printed, or else of a log file in its folder: some print
+    /// The end of the server's output, or else of a log file in its folder: some servers print
     /// nothing once they have one.
     fn last_words(&self) -> String {
         let Some(folder) = &self.folder else { return String::new() };
@@ -99,12 +101,12 @@ impl Server {
     }
 }
 
-/// What the server prints.
+/// File for the server's output.
 const PRINTED: &str = "output";
-/// Lines of it that are shown when it does not start.
+/// Number of its lines that are shown if it does not start.
 const LAST_LINES: usize = 10;
 
-/// The last lines of a text file that say something; nothing if it cannot be read.
+/// The last non-empty lines of a text file; empty if it cannot be read.
 fn tail(path: &std::path::Path) -> String {
     let text = std::fs::read(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
@@ -129,13 +131,13 @@ impl Drop for Server {
             }
         }
         if let Some(folder) = &self.folder {
-            // Left behind at worst.
+            // At worst it is left behind.
             let _ = std::fs::remove_dir_all(folder);
         }
     }
 }
 
-/// Fills in the placeholders; without `{port}` a Redis-like server is told all it needs to know.
+/// Fills in the placeholders; without `{port}` adds the options that a Redis-like server needs.
 fn completed(command: &str, port: u16, folder: &str) -> String {
     let line = command.replace("{port}", &port.to_string()).replace("{dir}", folder);
     if command.contains("{port}") {
@@ -149,12 +151,12 @@ fn spawn(words: &[String], folder: &std::path::Path, processors: &[usize]) -> st
     let log = std::fs::File::create(folder.join(PRINTED))?;
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-    // Ctrl-C is for us: the server is needed until what was measured is printed.
+    // Ctrl-C must not reach the server: it is needed until the results are printed.
     command.process_group(0);
     if processors.is_empty() {
         return command.spawn();
     }
-    // A child may run where the thread may that starts it.
+    // A child inherits the processor affinity of the thread that starts it.
     std::thread::scope(|scope| {
         let start = scope.spawn(|| {
             if !braid_net::affinity::bind_thread(processors) {
@@ -201,7 +203,7 @@ mod tests {
         let command = "sh -c 'echo \"no such directive\" >&2; exit 3' {port}";
         let reason = Server::start(command, &Target::local(0), &[]).err().unwrap();
         assert!(reason.contains("no such directive") && reason.contains("exit status: 3"), "{reason}");
-        // One that logs to a file, and one that says nothing at all.
+        // One that logs to a file, and one without any output.
         let command = "sh -c 'echo \"bad luck\" > \"$0/some.log\"; exit 3' {dir} {port}";
         let reason = Server::start(command, &Target::local(0), &[]).err().unwrap();
         assert!(reason.contains("bad luck"), "{reason}");

@@ -14,12 +14,12 @@ use crate::request::{Load, Sequences};
 use crate::tally::Tally;
 use crate::worker::{Failure, Live, Pass, Rate, Worker};
 
-/// What to run on the connections of a session.
+/// The work of a pass on the connections of a session.
 #[derive(Clone, Debug)]
 pub struct Task {
     pub load: Arc<Load>,
     pub pipeline: usize,
-    /// Requests in all; none: `duration` decides.
+    /// Total number of requests; `None`: `duration` decides.
     pub requests: Option<u64>,
     pub duration: Option<Duration>,
     pub rate: Option<Rate>,
@@ -58,13 +58,13 @@ impl Session {
         processors: &[usize],
         stop: &Arc<AtomicBool>,
     ) -> Result<Session, Failure> {
-        // Finds the address that answers, and what is wrong with the password, before many try.
+        // Finds the address that answers, and a wrong password, before many connections try.
         let probe = Connection::open(target).map_err(|error| cannot_connect(&target.address, &error))?;
         let address = probe.address().clone();
         let threads = threads.clamp(1, connections.max(1));
         let mut session = Session { threads: Vec::new(), stop: stop.clone() };
         for number in 0..threads {
-            // The first threads take what does not divide evenly.
+            // The first threads get the remainder of an uneven division.
             let share = connections / threads + usize::from(number < connections % threads);
             let (pass_sender, passes) = channel::<Arc<Pass>>();
             let (result_sender, results) = channel();
@@ -156,7 +156,7 @@ impl Session {
     }
 }
 
-/// How often progress is looked at.
+/// Interval of progress reports.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 fn sum(live: &[Live], elapsed: Duration) -> Progress {
@@ -176,7 +176,7 @@ impl Drop for Session {
         }
         for thread in &mut self.threads {
             if let Some(handle) = thread.handle.take() {
-                // A thread that panicked has said so.
+                // A panicked thread has printed its message.
                 let _ = handle.join();
             }
         }

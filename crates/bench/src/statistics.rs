@@ -3,17 +3,17 @@
 
 use fastrand::Rng;
 
-/// The mean of some measurements, and where the true mean lies with 95 % confidence.
+/// The mean of some measurements, and its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     pub mean: f64,
-    /// None for fewer than two measurements.
+    /// `None` for fewer than two measurements.
     pub interval: Option<(f64, f64)>,
 }
 
 /// Samples drawn from the measurements.
 const RESAMPLES: usize = 10_000;
-/// Below this number of measurements there is too little to draw from.
+/// Fewer measurements are too few to draw from.
 const BOOTSTRAP_MIN: usize = 5;
 
 /// Student's t for 95 %, by degrees of freedom from 1.
@@ -21,17 +21,17 @@ const STUDENT: [f64; 3] = [12.706, 4.303, 3.182];
 
 /// Estimates the mean: the studentised bootstrap ("bootstrap-t").
 ///
-/// Samples of the same number are drawn with replacement from the measurements. How far each one's
-/// mean is from the measured mean, in units of its own standard error, shows how far the measured
-/// mean may be from the true one. Against the simpler percentiles of the means, which cover 90 %
-/// where they promise 95 % with ten measurements, this keeps its promise. With fewer than five
-/// measurements it is Student's interval.
+/// Samples of the same number are drawn with replacement from the measurements. The distance of
+/// each sample's mean from the measured mean, in units of its own standard error, shows how far the
+/// measured mean may be from the true one. The simpler percentiles of the means cover only 90 %
+/// instead of the promised 95 % with ten measurements; this method keeps its promise. With fewer
+/// than five measurements it is Student's interval.
 pub fn estimate(values: &[f64]) -> Estimate {
     let (mean, error) = mean_and_error(values);
     if values.len() < 2 {
         return Estimate { mean, interval: None };
     }
-    // What cannot be negative has no negative mean.
+    // The mean of non-negative values cannot be negative.
     let floor = if values.iter().all(|value| *value >= 0.0) { 0.0 } else { f64::NEG_INFINITY };
     if values.len() < BOOTSTRAP_MIN {
         let reach = STUDENT[values.len() - 2] * error;
@@ -44,7 +44,7 @@ pub fn estimate(values: &[f64]) -> Estimate {
         .filter_map(|_| {
             sample.iter_mut().for_each(|value| *value = values[rng.usize(..values.len())]);
             let (sample_mean, sample_error) = mean_and_error(&sample);
-            // One value drawn every time has no spread to measure in.
+            // A sample that repeats one value has no spread as a measure.
             (sample_error > 0.0).then(|| (sample_mean - mean) / sample_error)
         })
         .collect();
@@ -78,7 +78,7 @@ fn mean_and_error(values: &[f64]) -> (f64, f64) {
 mod tests {
     use super::*;
 
-    /// How many of 600 intervals hold the true mean, in per cent.
+    /// Percentage of 600 intervals that contain the true mean.
     fn coverage(count: usize, mean: f64, draw: impl Fn(&mut Rng) -> f64) -> f64 {
         let mut rng = Rng::with_seed(11);
         let hits = (0..600).filter(|_| {
@@ -97,7 +97,7 @@ mod tests {
         assert!((93.0..=98.0).contains(&covered), "{covered}");
         let covered = coverage(3, 6.0, normal);
         assert!((92.0..=98.0).contains(&covered), "{covered}");
-        // Lopsided, as throughputs and latencies on a shared machine are.
+        // Skewed, like throughputs and latencies on a shared machine.
         let covered = coverage(10, 1.0, |rng| -(1.0 - rng.f64()).ln());
         assert!((90.0..=98.0).contains(&covered), "{covered}");
     }

@@ -9,7 +9,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// Aligned with blanks.
+    /// As text, aligned with blanks.
     pub fn text(&self) -> String {
         let mut lines = vec![&self.header];
         lines.extend(&self.rows);
@@ -33,7 +33,7 @@ impl Table {
         out
     }
 
-    /// For documents.
+    /// As Markdown, for documents.
     pub fn markdown(&self) -> String {
         let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
         let rule: Vec<String> = (0..self.header.len())
@@ -43,7 +43,7 @@ impl Table {
         line(&self.header) + &line(&rule) + &rows
     }
 
-    /// For the page.
+    /// As HTML, for the report.
     pub fn html(&self) -> String {
         let cells = |tag: &str, row: &[String]| -> String {
             let cell = |(column, cell): (usize, &String)| {
@@ -60,7 +60,7 @@ impl Table {
     }
 }
 
-/// Text as it may stand in a page.
+/// Text escaped for HTML.
 pub fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

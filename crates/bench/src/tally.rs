@@ -11,7 +11,7 @@ use crate::reply_scanner::Class;
 /// Latencies in nanoseconds.
 pub type Histogram = hdrhistogram::Histogram<u64>;
 
-/// A histogram from 1 ns to 100 s, three digits exact (an error of 0.1 %).
+/// A histogram from 1 ns to 100 s with three exact digits (an error of 0.1 %).
 pub fn new_histogram() -> Histogram {
     Histogram::new_with_bounds(1, 100_000_000_000, 3).expect("valid bounds")
 }
@@ -21,7 +21,7 @@ pub fn new_histogram() -> Histogram {
 pub struct KindTally {
     pub latency: Histogram,
     pub replies: u64,
-    /// Replies that said "nothing there".
+    /// Null replies.
     pub misses: u64,
     pub errors: u64,
 }
@@ -54,27 +54,27 @@ impl KindTally {
 #[derive(Clone, Debug)]
 pub struct Tally {
     pub kinds: Vec<KindTally>,
-    /// Error codes (first words): how often, and one whole text.
+    /// Error codes (first words) with their number and one whole text.
     pub error_codes: BTreeMap<String, (u64, String)>,
     /// Push messages received.
     pub pushes: u64,
     pub received_bytes: u64,
     pub sent_bytes: u64,
-    /// First request, last reply.
+    /// Time of the first request and of the last reply.
     pub begun: Ticks,
     pub ended: Ticks,
-    /// Of the generator's threads.
+    /// Processor time of the generator's threads.
     pub processor: Duration,
-    /// Times that threads looked for events.
+    /// Number of polls for events.
     pub waits: u64,
     /// Open loop: requests that were due but could not be sent before the end.
     pub unsent: u64,
-    /// Open loop: how late requests were sent by the generator's own fault (ns).
+    /// Open loop: delay of requests caused by the generator itself (ns).
     pub lag: Histogram,
 }
 
 impl Tally {
-    /// Nothing counted.
+    /// Without any counts.
     pub fn empty() -> Tally {
         let now = Ticks::now();
         Tally {
@@ -120,7 +120,7 @@ impl Tally {
         self.kinds.iter().map(|kind| kind.replies).sum()
     }
 
-    /// Error replies, those within arrays included.
+    /// Error replies, including those within arrays.
     pub fn errors(&self) -> u64 {
         self.error_codes.values().map(|(count, _)| count).sum()
     }
@@ -151,7 +151,7 @@ mod tests {
             let measured = histogram.value_at_quantile(quantile) as f64;
             assert!((measured / expected - 1.0).abs() < 1.1e-3, "{quantile}: {measured}");
         }
-        // Beyond the end is the end, not a loss.
+        // Values beyond the range are recorded at its end, not dropped.
         histogram.saturating_record(u64::MAX);
         assert_eq!(histogram.len(), 1_000_001);
     }

@@ -5,8 +5,8 @@
 //! reading for each.
 //!
 //! Closed loop (no rate given): a connection sends a batch of `pipeline` requests, waits for all
-//! replies and sends the next, as redis-benchmark does. Open loop: requests are due at fixed times,
-//! connection after connection; a connection sends what is due unless `pipeline` requests are in
+//! replies and sends the next, like redis-benchmark. Open loop: requests are due at fixed times,
+//! connection after connection; a connection sends due requests unless `pipeline` requests are in
 //! flight on it, and latency counts from the due time, not from the time of sending. So a stalled
 //! server is charged with all requests that had to wait (no coordinated omission).
 
@@ -28,28 +28,28 @@ use crate::reply_scanner::{Class, ReplyScanner, Sink};
 use crate::request::{Generator, Load, Sequences};
 use crate::tally::{Histogram, KindTally, Tally, new_histogram};
 
-/// What one pass does; shared by all threads.
+/// The settings of a pass; shared by all threads.
 pub struct Pass {
     pub load: Arc<Load>,
     pub sequences: Sequences,
     pub pipeline: usize,
-    /// Requests of all threads together; none: until the time is over.
+    /// Requests of all threads together; `None`: until the time is over.
     pub requests: Option<u64>,
     pub duration: Option<Duration>,
     /// Requests per second of all threads together: open loop.
     pub rate: Option<Rate>,
-    /// Close and open a connection anew after each batch.
+    /// Close and reopen a connection after each batch.
     pub reconnect: bool,
     pub seed: u64,
     /// Requests claimed so far.
     pub claimed: AtomicU64,
     /// Ends the pass early.
     pub stop: Arc<AtomicBool>,
-    /// What the threads have done so far, for progress.
+    /// The threads' running counters, for progress.
     pub live: Vec<Live>,
 }
 
-/// An open loop's pace.
+/// The rate of an open loop.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate {
     pub per_second: f64,
@@ -67,15 +67,15 @@ pub struct Live {
     pub latency_nanos: AtomicU64,
 }
 
-/// Replies to the last requests are awaited so long after the end.
+/// How long replies to the last requests are awaited after the end.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
-/// And so long when the user wants to stop.
+/// The same if the user wants to stop.
 const INTERRUPT_PATIENCE: Duration = Duration::from_secs(1);
-/// Leftovers are sent before more requests are made; larger batches are made piece by piece.
+/// Unsent bytes are sent before more requests are made; larger batches are made in pieces.
 const PIECE_LEN: usize = 256 * 1024;
-/// Received at once.
+/// Bytes received at once.
 const RECEIVE_LEN: usize = 256 * 1024;
-/// How long the stop flag may go unseen.
+/// Maximum time until the stop flag is noticed.
 const NAP_MAX: Duration = Duration::from_millis(100);
 
 /// A thread's connections and buffers; lives through many passes.
@@ -93,32 +93,32 @@ struct Connection {
     stream: Stream,
     scanner: ReplyScanner,
     interest: Interest,
-    /// Made but not taken by the socket yet.
+    /// Bytes that the socket has not taken yet.
     leftover: Vec<u8>,
     leftover_sent: usize,
-    /// Replies to AUTH, HELLO, SELECT still to come.
+    /// Outstanding replies to AUTH, HELLO, SELECT.
     greeting: usize,
-    /// Has a batch under way (closed loop).
+    /// A batch is in progress (closed loop).
     is_busy: bool,
-    /// Requests of the present batch still to be made.
+    /// Requests of the present batch that are not made yet.
     unmade: usize,
-    /// Requests whose replies are awaited.
+    /// Requests in flight.
     under_way: usize,
-    /// Kinds of those, if there are several.
+    /// Their kinds, if there are several.
     kinds: VecDeque<u8>,
-    /// When the present batch was begun (closed loop).
+    /// Start of the present batch (closed loop).
     begun: Ticks,
-    /// Open loop, in nanoseconds from the pass's beginning: when requests not sent yet, and those
-    /// under way, were due.
+    /// Open loop, in nanoseconds from the start of the pass: due times of unsent requests, and of
+    /// those in flight.
     due: VecDeque<u64>,
     due_under_way: VecDeque<u64>,
 }
 
-/// Why a thread gave up.
+/// Why a thread failed.
 pub type Failure = String;
 
 impl Worker {
-    /// Opens the thread's share of the connections, waits until all are ready.
+    /// Opens the thread's share of the connections and waits until all are ready.
     pub fn connect(
         number: usize,
         threads: usize,
@@ -139,7 +139,7 @@ impl Worker {
         for place in 0..connections {
             let connection = worker.open(place, true)?;
             worker.connections.push(connection);
-            // In small groups, so that no backlog overflows.
+            // In small groups, so that the server's accept queue does not overflow.
             if place % 64 == 63 {
                 worker.greet()?;
             }
@@ -156,7 +156,8 @@ impl Worker {
         let mut leftover = Vec::new();
         let mut commands = self.target.greeting();
         if commands.is_empty() && check {
-            // A connection that is accepted but not served is found now, not in the middle of a measurement.
+            // Finds a connection that is accepted but not served now, not in the middle of a
+            // measurement.
             commands.push(vec!["PING".into()]);
         }
         commands.iter().for_each(|command| encode(command, &mut leftover));
@@ -180,7 +181,7 @@ impl Worker {
         })
     }
 
-    /// Runs until no connection waits for its greeting.
+    /// Runs until all greetings are answered.
     fn greet(&mut self) -> Result<(), Failure> {
         let start = Ticks::now();
         let mut nothing = Recorder::new(0, None);
@@ -279,7 +280,8 @@ impl Worker {
                 }
                 connection.watch(&self.poller, event.token)?;
             }
-            // Sent after all was received: the server is woken once for many, as by a crowd of clients.
+            // Sent after everything was received: the server is woken once for many requests, as by
+            // many clients.
             for place in idle.drain(..) {
                 if run.pass.reconnect {
                     self.connections[place] = self.open(place, false)?;
@@ -296,7 +298,8 @@ impl Worker {
     }
 
     fn open_loop(&mut self, run: &mut Run<'_>, rate: Rate) -> Result<(), Failure> {
-        // Woken when due, not when it suits the scheduler: a late generator looks like a slow server.
+        // Wakes exactly when due, not when it suits the scheduler: a late generator looks like a
+        // slow server.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
         let mean_gap = self.threads as f64 * 1e9 / rate.per_second;
         let mut rng = Rng::with_seed(run.pass.seed ^ (self.number as u64 + 1));
@@ -329,7 +332,8 @@ impl Worker {
                 self.connections[place].watch(&self.poller, place as u64)?;
             }
             if run.ended {
-                // What could not be sent in time is not sent any more; it has waited at least until now.
+                // Requests that could not be sent in time are not sent any more; they have waited
+                // at least until now.
                 if self.connections.iter().all(|connection| connection.under_way == 0) {
                     break;
                 }
@@ -377,14 +381,14 @@ impl Worker {
     }
 }
 
-/// Gives up on replies that do not come.
+/// Gives up on missing replies.
 #[derive(Default)]
 struct Drain {
     since: Option<Ticks>,
 }
 
 impl Drain {
-    /// Call after each wait. True when an interrupted pass has waited long enough.
+    /// To be called after each wait. True if an interrupted pass has waited long enough.
     fn is_over(&mut self, waiting: bool, pass: &Pass) -> Result<bool, Failure> {
         if !waiting {
             self.since = None;
@@ -403,7 +407,7 @@ impl Drain {
     }
 }
 
-/// A pass under way on one thread.
+/// A pass in progress on one thread.
 struct Run<'a> {
     pass: &'a Pass,
     generator: Generator,
@@ -414,7 +418,7 @@ struct Run<'a> {
     sent_bytes: u64,
     waits: u64,
     ended: bool,
-    /// How late requests were sent though nothing was in their way: the generator's own fault.
+    /// Delay of requests that nothing prevented from being sent: caused by the generator itself.
     lag: Histogram,
 }
 
@@ -435,7 +439,7 @@ impl Run<'_> {
         self.ended |= over || self.pass.stop.load(Relaxed);
     }
 
-    /// Takes up to `count` requests from what is left to do.
+    /// Claims up to `count` of the remaining requests.
     #[inline]
     fn claim(&mut self, count: usize) -> usize {
         let Some(requests) = self.pass.requests else { return count };
@@ -445,7 +449,7 @@ impl Run<'_> {
 }
 
 impl Connection {
-    /// Begins a batch (closed loop). False if there is nothing left to do.
+    /// Begins a batch (closed loop). False if there are no requests left.
     fn next_batch(&mut self, run: &mut Run<'_>) -> Result<bool, Failure> {
         let now = Ticks::now();
         run.look_for_the_end_at(now);
@@ -476,7 +480,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends what is due, as far as the pipeline has room (open loop).
+    /// Sends due requests, as far as the pipeline has room (open loop).
     fn send_due(&mut self, run: &mut Run<'_>) -> Result<(), Failure> {
         while !self.due.is_empty() && self.under_way < run.pass.pipeline && self.leftover.is_empty() {
             let count = self.due.len().min(run.pass.pipeline - self.under_way).min(run.piece);
@@ -521,7 +525,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Receives, skims and records, as long as bytes come (closed loop and greeting).
+    /// Receives, scans and records replies while bytes arrive (closed loop and greeting).
     fn receive(&mut self, buffer: &mut [u8], recorder: &mut Recorder<'_>) -> Result<(), Failure> {
         loop {
             let Some(count) = self.receive_once(buffer)? else { return Ok(()) };
@@ -544,7 +548,7 @@ impl Connection {
         }
     }
 
-    /// As [`Connection::receive`], each request's latency from when it was due (open loop).
+    /// As [`Connection::receive`], with each request's latency from its due time (open loop).
     fn receive_due(&mut self, buffer: &mut [u8], run: &mut Run<'_>) -> Result<(), Failure> {
         loop {
             let Some(count) = self.receive_once(buffer)? else { return Ok(()) };
@@ -603,7 +607,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Tells the poller if what it must watch for has changed.
+    /// Updates the poller's interest if it has changed.
     #[inline]
     fn watch(&mut self, poller: &Poller, token: u64) -> Result<(), Failure> {
         let pending = !self.leftover.is_empty() || self.unmade > 0 || self.stream.wants_write();
@@ -617,7 +621,7 @@ impl Connection {
 }
 
 fn is_later(error: &io::Error) -> bool {
-    // A socket whose connection is still coming about says NotConnected.
+    // A socket that is still connecting reports NotConnected.
     matches!(
         error.kind(),
         io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted | io::ErrorKind::NotConnected
@@ -629,20 +633,20 @@ fn malformed(bytes: &[u8]) -> Failure {
     format!("what the server says is not Redis protocol: \"{}\"", start.escape_ascii())
 }
 
-/// What a thread has seen in a pass.
+/// A thread's counts in a pass.
 struct Recorder<'a> {
     kinds: Vec<KindTally>,
     error_codes: BTreeMap<String, (u64, String)>,
     pushes: u64,
     received_bytes: u64,
-    /// When the last reply came.
+    /// Time of the last reply.
     last: Option<Ticks>,
     live: Option<&'a Live>,
     errors: u64,
     latency_sum: u64,
 }
 
-/// Different errors that are told apart; the rest are counted under one name.
+/// Number of different errors that are distinguished; the rest are counted under one name.
 const ERROR_CODES_MAX: usize = 64;
 
 impl<'a> Recorder<'a> {
@@ -670,14 +674,14 @@ impl<'a> Recorder<'a> {
         self.error_codes.entry(code).or_insert((0, text)).0 += 1;
     }
 
-    /// Makes the thread's counters visible, and remembers the time.
+    /// Publishes the thread's counters, and remembers the time.
     #[inline]
     fn flush_live(&mut self, replies: usize, now: Ticks) {
         if replies > 0 {
             self.last = Some(now);
         }
         if let Some(live) = self.live {
-            // Nobody else writes these: no need for more than a store.
+            // Only this thread writes these: a store is enough.
             live.replies.store(live.replies.load(Relaxed) + replies as u64, Relaxed);
             live.errors.store(self.errors, Relaxed);
             live.latency_nanos.store(self.latency_sum, Relaxed);
@@ -685,7 +689,7 @@ impl<'a> Recorder<'a> {
     }
 }
 
-/// Replies of one piece of bytes, all of the same latency (closed loop).
+/// Replies of one piece of bytes, all with the same latency (closed loop).
 struct Replies<'a, 'b> {
     recorder: &'a mut Recorder<'b>,
     kinds: &'a mut VecDeque<u8>,
@@ -694,7 +698,7 @@ struct Replies<'a, 'b> {
 }
 
 impl Replies<'_, '_> {
-    /// Records what was counted; gives the number of replies.
+    /// Records the counts; returns the number of replies.
     #[inline]
     fn finish(self, now: Ticks) -> usize {
         if let [only] = self.recorder.kinds.as_mut_slice()
@@ -738,7 +742,7 @@ impl Sink for Replies<'_, '_> {
     }
 }
 
-/// Replies of an open loop: each has its own beginning.
+/// Replies of an open loop: each has its own start.
 struct DueReplies<'a, 'b> {
     now: u64,
     recorder: &'a mut Recorder<'b>,

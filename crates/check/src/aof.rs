@@ -13,17 +13,17 @@ use std::path::Path;
 use braid_base::system_text::reason;
 use braid_persistence::{AofRecord, CommandReader, FileKind, Manifest, ReadError, data_len, ends_data};
 
-/// What to do.
+/// The task of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
     Check,
     /// Truncate the damaged end of the last file, after confirmation.
     Fix,
-    /// Cut off what was written after this time, in seconds since the Unix epoch.
+    /// Truncate the file after this time, in seconds since the Unix epoch.
     TruncateTo(i64),
 }
 
-/// There is an error, and what there is to say has been said: the exit code is 1.
+/// The check failed and the errors have been printed: the exit code is 1.
 #[derive(Debug)]
 pub struct Failed;
 
@@ -33,18 +33,18 @@ impl From<io::Error> for Failed {
     }
 }
 
-/// A check: where it writes to, who is asked, and how far it is.
+/// A check: its output, its source of answers, and its state.
 pub struct AofCheck<'c> {
     task: Task,
     out: &'c mut dyn Write,
     answers: &'c mut dyn BufRead,
     /// The present time, ms since the Unix epoch.
     now_ms: i64,
-    /// The number of the line in which a command's next part stands, over all files.
+    /// Line number of a command's next part, over all files.
     line: u64,
 }
 
-/// How the check of a file has ended.
+/// The outcome of a file's check.
 enum Outcome {
     Valid,
     Empty,
@@ -52,9 +52,9 @@ enum Outcome {
     TruncatedToTime(i64),
 }
 
-/// Longest line of a number, as far as it is read.
+/// Maximum length of a line with a number; the rest is not read.
 const NUMBER_LINE_MAX: usize = 127;
-/// Longest annotation, as far as it is read.
+/// Maximum length of an annotation; the rest is not read.
 const ANNOTATION_MAX: usize = 1023;
 
 macro_rules! say {
@@ -94,7 +94,7 @@ impl<'c> AofCheck<'c> {
         self.conclude(&outcome, &name, "AOF")
     }
 
-    /// A file of which a line begins as those of a manifest do.
+    /// True if a line of the file begins like those of a manifest.
     fn is_manifest(&mut self, path: &Path) -> Result<bool, Failed> {
         let mut file = BufReader::new(self.open(path)?);
         let mut line = Vec::new();
@@ -172,7 +172,7 @@ impl<'c> AofCheck<'c> {
         Ok(())
     }
 
-    /// Checks one file; `name` is what it is called.
+    /// Checks one file; `name` is its name in messages.
     fn check_file(
         &mut self,
         name: &str,
@@ -180,7 +180,7 @@ impl<'c> AofCheck<'c> {
         is_last: bool,
         is_dump: bool,
     ) -> Result<Outcome, Failed> {
-        // Only who may cut the file off needs to write to it.
+        // Only a task that may truncate the file needs to write to it.
         let mut file = match OpenOptions::new().read(true).write(self.task != Task::Check).open(path) {
             Ok(file) => file,
             Err(error) => {
@@ -188,7 +188,7 @@ impl<'c> AofCheck<'c> {
             }
         };
         let len = file.metadata()?.len();
-        // A dump may end with zeros: its checksum.
+        // A dump may end with zeros, which belong to its checksum.
         let size = if is_dump { len } else { data_len(&mut file)? };
         let ahead = len - size;
         if ahead > 0 {
@@ -236,8 +236,8 @@ impl<'c> AofCheck<'c> {
         self.judge(&input, state, name, is_last)
     }
 
-    /// Reads commands and annotations until the end or the first error. Returns where to cut the
-    /// file off, if that was asked for and there is such a place.
+    /// Reads commands and annotations until the end or the first error. Returns the position at
+    /// which to truncate the file, if that was requested and there is one.
     fn walk(
         &mut self,
         input: &mut Input,
@@ -277,8 +277,8 @@ impl<'c> AofCheck<'c> {
         }
     }
 
-    /// Whether an annotation says that what follows was written after the time to which the file is
-    /// to be cut off.
+    /// True if an annotation states that the commands after it were written later than the time to
+    /// which the file is to be truncated.
     fn is_too_late(&mut self, line: &[u8]) -> Result<bool, Failed> {
         let Task::TruncateTo(time) = self.task else { return Ok(false) };
         let Some(text) = line.strip_prefix(b"#TS:") else { return Ok(false) };
@@ -289,7 +289,7 @@ impl<'c> AofCheck<'c> {
         }
     }
 
-    /// Whether a file may be cut off at an annotation.
+    /// Checks that a file may be truncated at an annotation.
     fn check_cut(&mut self, at: u64, path: &Path, is_last: bool) -> Result<(), Failed> {
         let Task::TruncateTo(time) = self.task else { return Ok(()) };
         let path = path.display();
@@ -310,11 +310,11 @@ impl<'c> AofCheck<'c> {
         Ok(())
     }
 
-    /// Reads a command. False if it is wrong or not whole.
+    /// Reads a command. False if it is invalid or incomplete.
     fn command(&mut self, input: &mut Input, state: &mut State, path: &Path) -> Result<bool, Failed> {
         let Some(count) = self.number(input, state, b'*')? else { return Ok(false) };
         if count < 1 {
-            // A server does not take it.
+            // Servers refuse it.
             state.error = format!("Expected at least one argument, got: {count}");
             return Ok(false);
         }
@@ -342,7 +342,8 @@ impl<'c> AofCheck<'c> {
         Ok(true)
     }
 
-    /// A line of a number behind a prefix. Nothing if there is none; without a word if the file ends here.
+    /// Reads a line with a number after a prefix. `None` if it is invalid; without a message if the
+    /// file ends here.
     fn number(&mut self, input: &mut Input, state: &mut State, prefix: u8) -> Result<Option<i64>, Failed> {
         state.error_at = input.position;
         let line = input.line(NUMBER_LINE_MAX)?;
@@ -362,19 +363,19 @@ impl<'c> AofCheck<'c> {
         Ok(if self.line_end(rest, state) { Some(number.unwrap_or(0)) } else { None })
     }
 
-    /// Whether bytes begin with a line end; if so the next line begins.
+    /// Checks for a line end; if there is one, the line number advances.
     fn line_end(&mut self, bytes: &[u8], state: &mut State) -> bool {
         if bytes.starts_with(b"\r\n") {
             self.line += 1;
             return true;
         }
-        // As C shows characters, which have a sign.
+        // Like C's signed `char`.
         let shown = |index: usize| bytes.get(index).map_or(0, |&byte| i32::from(byte as i8));
         state.error = format!("Expected \\r\\n, got: {:02x}{:02x}", shown(0), shown(1));
         false
     }
 
-    /// Says how good the file is, and cuts off what is not if that is asked for.
+    /// Reports the result for a file, and truncates its invalid end if requested.
     fn judge(
         &mut self,
         input: &Input,
@@ -422,22 +423,22 @@ impl<'c> AofCheck<'c> {
     }
 }
 
-/// What is known of a file.
+/// The state of a file's check.
 #[derive(Default)]
 struct State {
-    /// Up to here everything is right, and no transaction is open.
+    /// Everything up to here is valid, and no transaction is open.
     good_up_to: u64,
-    /// Transactions that are open: 0 or 1 unless something is wrong.
+    /// Number of open transactions: 0 or 1 in a valid file.
     multi: i32,
-    /// What is wrong, and at which byte the thing begins that is. Nothing where the file ends
-    /// within a command, at the end of a line.
+    /// The error, and the position of the invalid item. Empty if the file ends within a command, at
+    /// the end of a line.
     error: String,
     error_at: u64,
     at_end: bool,
 }
 
 impl State {
-    /// Counts transactions. False if one begins or ends where none may.
+    /// Tracks transactions. False if one begins or ends where none may.
     fn note_name(&mut self, name: &[u8], path: &Path) -> bool {
         if name.eq_ignore_ascii_case(b"multi") {
             self.multi += 1;
@@ -468,7 +469,7 @@ impl Input {
         Ok(self.file.fill_buf()?.first().copied())
     }
 
-    /// A line with its end, or as much of it as is read at once.
+    /// A line with its end, or the part of it that is read at once.
     fn line(&mut self, max: usize) -> io::Result<Vec<u8>> {
         let mut line = Vec::new();
         self.file.by_ref().take(max as u64).read_until(b'\n', &mut line)?;
@@ -476,8 +477,8 @@ impl Input {
         Ok(line)
     }
 
-    /// Passes over bytes. Returns those of them that matter (a short name, and the last two), and
-    /// how many there were.
+    /// Skips bytes. Returns the significant ones (a short name, and the last two), and the number
+    /// of bytes skipped.
     fn skip(&mut self, len: u64) -> io::Result<(Vec<u8>, u64)> {
         const NAME_MAX: u64 = 16;
         let mut kept = Vec::new();
@@ -492,8 +493,8 @@ impl Input {
     }
 }
 
-/// Where the first checksum is, between two bytes of a file, that does not fit, and up to where all
-/// fit. Only commands and annotations are there.
+/// The position of the first wrong checksum between two positions of a file, and the position up to
+/// which all are right. There must be only commands and annotations in between.
 fn wrong_checksum(path: &Path, from: u64, to: u64) -> io::Result<Option<(u64, u64)>> {
     let mut file = File::open(path)?;
     file.seek(SeekFrom::Start(from))?;
@@ -505,13 +506,14 @@ fn wrong_checksum(path: &Path, from: u64, to: u64) -> io::Result<Option<(u64, u6
             Ok(Some(_)) => {}
             Err(ReadError::Checksum { position }) => return Ok(Some((position, good))),
             Err(ReadError::Io(error)) => return Err(error),
-            // What else is wrong has been found before.
+            // Other errors have been found before.
             Ok(None) | Err(_) => return Ok(None),
         }
     }
 }
 
-/// The number at the begin of a text, as C's `strtol` has it, and what follows. Nothing if it is too large.
+/// The number at the start of a text, parsed like C's `strtol`, and the rest. `None` if it is too
+/// large.
 fn leading_number(text: &[u8]) -> (Option<i64>, &[u8]) {
     let blanks = text.iter().take_while(|byte| matches!(byte, b' ' | b'\t'..=b'\r')).count();
     let sign = usize::from(matches!(text.get(blanks), Some(b'-' | b'+')));
@@ -547,7 +549,7 @@ be read, and for a wrong command line.
 Example: braid-check-aof --fix /var/lib/braid/appendonlydir/appendonly.aof.manifest
 ";
 
-/// Runs the program with its arguments; the exit code.
+/// Runs the program with its arguments; returns the exit code.
 pub fn main(
     arguments: &[impl AsRef<OsStr>],
     out: &mut dyn Write,

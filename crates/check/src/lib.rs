@@ -12,12 +12,12 @@ use std::io::Read;
 
 use braid_rdb::{Error, Fault, FileReader, Limits, RdbType, Record};
 
-/// Values are decoded with these thresholds between packed and other forms; which ones does not matter here.
+/// Values are decoded with these limits of the compact encodings; which ones does not matter here.
 fn limits() -> Limits {
     Limits::default()
 }
 
-/// What was found.
+/// The result of a check.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Findings {
     /// One line each.
@@ -25,16 +25,16 @@ pub struct Findings {
     pub keys: u64,
     /// Keys with an expiry.
     pub expires: u64,
-    /// Keys past it.
+    /// Expired keys.
     pub expired: u64,
     pub functions: u64,
-    /// Bytes of a good file.
+    /// Size of a valid file, in bytes.
     pub bytes: u64,
-    /// The file is whole and every value in it can be loaded.
+    /// The file is complete and every value in it can be loaded.
     pub is_good: bool,
 }
 
-/// What the check was about when it failed.
+/// The step at which a check failed.
 #[derive(Default)]
 struct Doing {
     what: &'static str,
@@ -42,8 +42,8 @@ struct Doing {
     kind: Option<RdbType>,
 }
 
-/// Checks a dump file of `len` bytes, if that is known. `name` is what the file is called in the
-/// first line; keys are past their expiry as of `now_ms`, in ms since the Unix epoch.
+/// Checks a dump file of `len` bytes, if the length is known. `name` is its name in the first line;
+/// keys expire as of `now_ms`, in ms since the Unix epoch.
 pub fn check_rdb(name: &str, input: impl Read, len: Option<u64>, now_ms: i64) -> Findings {
     braid_types::register();
     let mut findings = Findings::default();
@@ -55,7 +55,7 @@ pub fn check_rdb(name: &str, input: impl Read, len: Option<u64>, now_ms: i64) ->
             findings.lines.push_str("--- RDB ERROR DETECTED ---\n");
             findings.say(error.position, &describe(&error.fault));
             let mut note = |text: &str| {
-                // Writing to memory does not fail.
+                // Writing to memory cannot fail.
                 let _ = writeln!(findings.lines, "[additional info] {text}");
             };
             note(&format!("While doing: {}", doing.what));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A blocking connection: one command, one reply. For what tools ask a server beside their main work.
+//! A blocking connection: one command, one reply. For the tools' queries beside their main work.
 
 use std::io;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub struct Connection {
     patience: Duration,
 }
 
-/// How long a reply may take.
+/// Timeout of a reply.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Connection {
@@ -27,7 +27,7 @@ impl Connection {
         Connection::open_within(target, PATIENCE)
     }
 
-    /// As [`Connection::open`], with replies that may take no longer than `patience`.
+    /// As [`Connection::open`], with a timeout of `patience` for replies.
     pub fn open_within(target: &Target, patience: Duration) -> io::Result<Connection> {
         let (stream, address) = target.connect()?;
         stream.socket().set_read_timeout(Some(patience))?;
@@ -94,7 +94,7 @@ impl Connection {
     }
 }
 
-/// Appends a command in the protocol's form.
+/// Appends an encoded command.
 pub fn encode<T: AsRef<[u8]>>(words: &[T], out: &mut Vec<u8>) {
     out.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
     for word in words.iter().map(AsRef::as_ref) {

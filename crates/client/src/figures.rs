@@ -14,7 +14,7 @@ pub fn grouped(number: f64) -> String {
     if number < 0.0 && out != "0" { format!("-{out}") } else { out }
 }
 
-/// A number in few letters: `1.25M`, `640k`, `0.312`.
+/// A number in a few characters: `1.25M`, `640k`, `0.312`.
 pub fn short(number: f64) -> String {
     let trimmed = |text: String| {
         if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
@@ -28,7 +28,7 @@ pub fn short(number: f64) -> String {
         n if n >= 1.0 => trimmed(format!("{number:.2}")),
         0.0 => "0".into(),
         _ => {
-            // Three digits that count.
+            // Three significant digits.
             let decimals = (2.0 - number.abs().log10().floor()).clamp(0.0, 9.0) as usize;
             trimmed(format!("{number:.decimals$}"))
         }

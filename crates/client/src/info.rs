@@ -10,7 +10,7 @@ pub struct Info {
 }
 
 impl Info {
-    /// Reads the text. Lines that are no field (headings, blanks) are passed over.
+    /// Parses the text. Lines that are not fields (headings, blanks) are skipped.
     pub fn parse(text: &str) -> Info {
         let lines = text.lines().filter(|line| !line.starts_with('#'));
         let fields = lines.filter_map(|line| line.split_once(':'));
@@ -22,12 +22,12 @@ impl Info {
         self.fields.get(name).map(String::as_str)
     }
 
-    /// A field that is a number.
+    /// A field as a number.
     pub fn number(&self, name: &str) -> Option<f64> {
         self.get(name)?.parse().ok()
     }
 
-    /// The fields whose names begin with `prefix`, without it, in the order of their names.
+    /// The fields whose names begin with `prefix`, without it, ordered by name.
     pub fn with_prefix<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.fields
             .range(prefix.to_owned()..)

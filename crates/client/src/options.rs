@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Command-line options of a server's address: the same in every tool, named as in redis-cli and
+//! Command-line options for a server's address: the same in every tool, named as in redis-cli and
 //! redis-benchmark.
 
 use std::path::PathBuf;
@@ -10,12 +10,12 @@ use lexopt::{Arg, Parser};
 use crate::target::{Address, Target};
 use crate::tls::{TlsOptions, server_name};
 
-/// A command line, taken option by option.
+/// A command line, read option by option.
 pub struct Arguments {
     parser: Parser,
 }
 
-/// The next thing on a command line: an option with its dashes, or a plain word.
+/// The next item of a command line: an option with its dashes, or a plain word.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Argument {
     Option(String),
@@ -28,12 +28,12 @@ impl Arguments {
         Arguments { parser: Parser::from_env() }
     }
 
-    /// These words, without a program's name in front.
+    /// These words, without a program name before them.
     pub fn from_words<T: Into<std::ffi::OsString>>(words: impl IntoIterator<Item = T>) -> Arguments {
         Arguments { parser: Parser::from_args(words) }
     }
 
-    /// The next option or word; none at the end.
+    /// The next option or word; `None` at the end.
     pub fn take(&mut self) -> Result<Option<Argument>, String> {
         Ok(match self.parser.next().map_err(|error| error.to_string())? {
             None => None,
@@ -51,25 +51,25 @@ impl Arguments {
         value.into_string().map_err(|_| "arguments must be UTF-8".into())
     }
 
-    /// The value of the option just taken, as a number or whatever else can be read from text.
+    /// The value of the option just taken, parsed as a number or another type.
     pub fn value<T: FromStr>(&mut self, name: &str) -> Result<T, String> {
         let text = self.text()?;
         text.parse().map_err(|_| format!("'{text}' is no value for {name}"))
     }
 
-    /// The value of the option just taken if one stands behind it that is no option.
+    /// The value of the option just taken, if the next word is not an option.
     pub fn optional_text(&mut self) -> Option<String> {
         self.parser.optional_value().and_then(|value| value.into_string().ok())
     }
 
-    /// All that is left, options or not, as words.
+    /// The rest of the command line, options or not, as words.
     pub fn rest(&mut self) -> Result<Vec<String>, String> {
         let words = self.parser.raw_args().map_err(|error| error.to_string())?;
         words.map(|word| word.into_string().map_err(|_| "arguments must be UTF-8".into())).collect()
     }
 }
 
-/// Options that say where a server is, as far as they were given.
+/// The given options for a server's address.
 #[derive(Clone, Debug, Default)]
 pub struct TargetOptions {
     pub host: Option<String>,
@@ -85,7 +85,7 @@ pub struct TargetOptions {
 }
 
 impl TargetOptions {
-    /// What help says about these options.
+    /// The help text for these options.
     pub const HELP: &'static str = "\
   -h, --host HOST         server's name or address (127.0.0.1); -h alone is --help
   -p, --port PORT         its port (6379)
@@ -104,7 +104,7 @@ impl TargetOptions {
                           cipher suites to offer, by their standard names
 ";
 
-    /// Takes an option if it is one of these. False if it is not.
+    /// Takes an option if it is one of these; returns whether it is.
     pub fn accept(&mut self, name: &str, arguments: &mut Arguments) -> Result<bool, String> {
         match name {
             "-h" | "--host" | "--server" => self.host = Some(arguments.text()?),
@@ -146,7 +146,7 @@ impl TargetOptions {
         Ok(true)
     }
 
-    /// Takes what a URI says. None if it is no address.
+    /// Takes the settings of a URI. `None` if it is not a valid address.
     pub fn take_uri(&mut self, uri: &str) -> Option<()> {
         let (scheme, rest) = uri.split_once("://")?;
         match scheme {
@@ -169,7 +169,7 @@ impl TargetOptions {
             self.user = (!user.is_empty()).then(|| percent_decoded(user));
             self.password = Some(percent_decoded(password));
         }
-        // An IPv6 address stands in brackets.
+        // An IPv6 address is in brackets.
         let (host, port) = match place.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((host, rest)) => (host, rest.strip_prefix(':')),
             None => place.split_once(':').map_or((place, None), |(host, port)| (host, Some(port))),
@@ -183,7 +183,7 @@ impl TargetOptions {
         Some(())
     }
 
-    /// The server they name. Reads certificates if TLS is asked for.
+    /// The server that the options name. Reads certificates if TLS is requested.
     pub fn target(&self) -> Result<Target, String> {
         let host = self.host.clone().unwrap_or_else(|| "127.0.0.1".into());
         let tls = if self.tls {

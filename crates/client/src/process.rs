@@ -28,7 +28,7 @@ pub fn tasks(process_id: u32) -> Vec<Task> {
 /// How long a process has been running.
 pub fn age(process_id: u32) -> Option<Duration> {
     let stat = std::fs::read_to_string(format!("/proc/{process_id}/stat")).ok()?;
-    // Field 22: its start in clock ticks since the system's.
+    // Field 22: its start time in clock ticks since the system's start.
     let start: u64 = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()?;
     let uptime = std::fs::read_to_string("/proc/uptime").ok()?;
     let uptime: f64 = uptime.split_whitespace().next()?.parse().ok()?;
@@ -36,9 +36,9 @@ pub fn age(process_id: u32) -> Option<Duration> {
     Duration::try_from_secs_f64(age.max(0.0)).ok()
 }
 
-/// The process of this machine that says this of itself in INFO; none if that is another machine's,
-/// or another container's. The id alone would not do: it must also have run for as long as the
-/// server says.
+/// The process of this machine that belongs to this INFO; `None` if it belongs to another machine
+/// or another container. The id alone is not enough: it must also have run as long as the server
+/// reports.
 pub fn of_server(info: &Info) -> Option<u32> {
     let process_id = info.number("process_id")? as u32;
     let uptime = info.number("uptime_in_seconds")?;
@@ -46,7 +46,7 @@ pub fn of_server(info: &Info) -> Option<u32> {
     (difference.abs() <= AGE_TOLERANCE).then_some(process_id)
 }
 
-/// A server counts from when it has started up, in whole seconds.
+/// A server counts its uptime from the end of its start, in whole seconds.
 const AGE_TOLERANCE: f64 = 3.0;
 
 fn task(folder: PathBuf) -> Option<Task> {
@@ -59,14 +59,14 @@ fn task(folder: PathBuf) -> Option<Task> {
 fn exact(folder: &std::path::Path) -> Option<Duration> {
     let text = std::fs::read_to_string(folder.join("schedstat")).ok()?;
     let nanos: u64 = text.split_whitespace().next()?.parse().ok()?;
-    // A kernel without these figures says 0 for everyone.
+    // A kernel without these statistics reports 0.
     (nanos > 0).then(|| Duration::from_nanos(nanos))
 }
 
 /// From `stat`, in clock ticks of usually 10 ms.
 fn in_ticks(folder: &std::path::Path) -> Option<Duration> {
     let text = std::fs::read_to_string(folder.join("stat")).ok()?;
-    // The name in parentheses may hold blanks: fields are counted after it. utime and stime are
+    // The name in parentheses may contain blanks: fields are counted after it. utime and stime are
     // fields 14 and 15.
     let mut fields = text.rsplit_once(')')?.1.split_whitespace().skip(11);
     let mut ticks = || fields.next()?.parse::<u64>().ok();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A reply exactly as it was sent, in RESP2 or RESP3, and its parser: the only one that tools and tests
-//! have (braid-bench's `skim.rs` counts replies and builds none).
+//! A reply exactly as it was sent, in RESP2 or RESP3, and its parser: the only one of the tools and
+//! tests (braid-bench's `reply_scanner.rs` counts replies without building any).
 //!
-//! Tests compare replies as they are; tools turn them into a [`Value`](crate::Value), which drops what
-//! they do not need. Doubles, big numbers and errors stay text, because how a server writes a number is
-//! part of what is compared. No input makes the parser panic: nesting is bounded, and memory is allocated
-//! only for bytes that have arrived.
+//! Tests compare replies in this form; tools turn them into a [`Value`](crate::Value), which drops
+//! details that they do not need. Doubles, big numbers and errors stay text, because a server's
+//! spelling of a number is part of the comparison. No input makes the parser panic: nesting is
+//! bounded, and memory is allocated only for bytes that have arrived.
 
 /// One reply.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,7 +18,7 @@ pub enum Reply {
     Integer(i64),
     /// `$3` and its bytes
     Bulk(Vec<u8>),
-    /// `=`: bytes with a format of three letters in front
+    /// `=`: bytes after a format of three letters
     Verbatim(Vec<u8>),
     /// `,1.5`, as written
     Double(Vec<u8>),
@@ -36,7 +36,7 @@ pub enum Reply {
     Array(Vec<Reply>),
     /// `~`
     Set(Vec<Reply>),
-    /// `%`: key and value after each other
+    /// `%`: pairs of key and value
     Map(Vec<(Reply, Reply)>),
     /// `>`
     Push(Vec<Reply>),
@@ -92,17 +92,17 @@ impl Reply {
         }
     }
 
-    /// Whether this is an error.
+    /// True for an error.
     pub fn is_error(&self) -> bool {
         matches!(self, Reply::Error(_))
     }
 
-    /// Whether this is a null of any kind.
+    /// True for a null of any kind.
     pub fn is_null(&self) -> bool {
         matches!(self, Reply::Null | Reply::NullBulk | Reply::NullArray)
     }
 
-    /// A bulk string, for comparing.
+    /// A bulk string, for comparisons.
     pub fn bulk(text: impl AsRef<[u8]>) -> Reply {
         Reply::Bulk(text.as_ref().to_vec())
     }
@@ -180,7 +180,7 @@ pub fn line<A: AsRef<[u8]>>(arguments: &[A]) -> String {
     words.join(" ")
 }
 
-/// Deeper nesting than any server sends; a bound so that garbage cannot exhaust the stack.
+/// Deeper nesting than any server sends; bounded so that invalid input cannot exhaust the stack.
 const DEPTH_MAX: usize = 64;
 
 struct Reader<'a> {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! One connection's bytes, plain or through TLS, over TCP or a unix socket.
 //!
-//! Serves blocking and non-blocking sockets alike: on the latter both directions answer
-//! `WouldBlock`, and what TLS could not send yet is kept here until [`Stream::flush`].
+//! Supports blocking and non-blocking sockets: on the latter both directions return `WouldBlock`,
+//! and TLS records that could not be sent yet are kept here until [`Stream::flush`].
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -21,8 +21,9 @@ impl Stream {
         Stream { socket, tls }
     }
 
-    /// Receives into `buffer`. `Ok(0)` is the end of the connection. When less than the buffer's
-    /// size came, nothing is left in here: the socket's readiness tells when to call again.
+    /// Receives into `buffer`. `Ok(0)` is the end of the connection. If fewer bytes than the
+    /// buffer's size arrive, none are left in here: the socket's readiness tells when to call
+    /// again.
     #[inline]
     pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match &mut self.tls {
@@ -36,7 +37,7 @@ impl Stream {
         loop {
             match tls.reader().read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // A server that closes without TLS's farewell has closed all the same.
+                // A close without TLS's close_notify still ends the connection.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
                 other => return other,
             }
@@ -44,7 +45,7 @@ impl Stream {
                 return Ok(0);
             }
             let processed = tls.process_new_packets();
-            // Answers of the handshake, or the alert that says why it failed.
+            // Replies of the handshake, or the alert that states why it failed.
             while tls.wants_write() {
                 match tls.write_tls(&mut &self.socket) {
                     Ok(_) => {}
@@ -56,8 +57,8 @@ impl Stream {
         }
     }
 
-    /// Sends from `bytes`; gives how many were taken. With TLS all are taken at once, but some may
-    /// still have to be sent: see [`Stream::wants_write`].
+    /// Sends from `bytes`; returns the number of bytes taken. With TLS all are taken at once, but
+    /// some may still have to be sent: see [`Stream::wants_write`].
     #[inline]
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.tls {
@@ -70,7 +71,7 @@ impl Stream {
         }
     }
 
-    /// Sends what TLS has kept back, as far as the socket takes it.
+    /// Sends bytes that TLS has kept back, as far as the socket takes them.
     pub fn flush(&mut self) -> io::Result<()> {
         let Some(tls) = &mut self.tls else { return Ok(()) };
         while tls.wants_write() {
@@ -83,13 +84,13 @@ impl Stream {
         Ok(())
     }
 
-    /// Whether TLS has bytes to send that the socket has not taken.
+    /// True if TLS has bytes to send that the socket has not taken.
     #[inline]
     pub fn wants_write(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.wants_write())
     }
 
-    /// The socket itself, for its options.
+    /// The socket itself, to set its options.
     pub fn socket(&self) -> &Socket {
         &self.socket
     }

@@ -13,17 +13,17 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use crate::stream::Stream;
 
-/// Where a server listens.
+/// A server's address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     Tcp { host: String, port: u16 },
     Unix(PathBuf),
 }
 
-/// Why a server cannot be reached, as its user reads it.
+/// Why a server cannot be reached, as a message for the user.
 pub fn cannot_connect(address: &Address, error: &io::Error) -> String {
     let error_text = error.to_string();
-    // The system's number says nothing that the words do not.
+    // The error number adds nothing to the text.
     let reason = error_text.split(" (os error ").next().unwrap_or_default();
     let advice = match error.kind() {
         io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => {
@@ -44,7 +44,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// A server, and what every connection to it begins with.
+/// A server, and the start of every connection to it.
 #[derive(Clone)]
 pub struct Target {
     pub address: Address,
@@ -56,17 +56,17 @@ pub struct Target {
     pub tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
 }
 
-/// How long a connection may take to come about.
+/// Timeout of a connection attempt.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 
 impl Target {
-    /// A server on this machine, nothing special about it.
+    /// A server on this machine, with default settings.
     pub fn local(port: u16) -> Target {
         let address = Address::Tcp { host: "127.0.0.1".into(), port };
         Target { address, user: None, password: None, db: 0, resp3: false, tls: None }
     }
 
-    /// The commands that every connection begins with; each answers with one reply.
+    /// The commands at the start of every connection; each has one reply.
     pub fn greeting(&self) -> Vec<Vec<String>> {
         let words = |list: &[&str]| list.iter().map(|&word| word.to_owned()).collect::<Vec<String>>();
         let mut commands = Vec::new();
@@ -95,8 +95,8 @@ impl Target {
         }
     }
 
-    /// Connects and waits until that is done; the first address that accepts is given as well. The
-    /// greeting is not sent yet.
+    /// Connects and waits until connected; also returns the first address that accepted. Does not
+    /// send the greeting.
     pub fn connect(&self) -> io::Result<(Stream, SockAddr)> {
         let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
         for address in self.resolve()? {
@@ -112,11 +112,13 @@ impl Target {
         Err(last)
     }
 
-    /// Begins to connect, non-blocking: writable means connected (or failed, which the first write tells).
+    /// Begins to connect, non-blocking: writable means connected (or failed, which the first write
+    /// reports).
     pub fn connect_later(&self, address: &SockAddr) -> io::Result<Stream> {
         let socket = socket_for(address)?;
         if address.is_unix() {
-            // There is no later for these: one that cannot connect at once would have to try again.
+            // Unix sockets connect at once or not at all: a failed attempt would have to be
+            // repeated.
             socket.connect(address)?;
             socket.set_nonblocking(true)?;
             return self.dress(socket);
@@ -143,7 +145,7 @@ impl Target {
         Ok(Stream::new(socket, tls))
     }
 
-    /// Whether the server can be expected to run on this machine.
+    /// True if the server probably runs on this machine.
     pub fn is_local(&self) -> bool {
         match &self.address {
             Address::Unix(_) => true,

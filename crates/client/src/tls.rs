@@ -10,24 +10,25 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
-/// What the command line says about TLS.
+/// TLS options of the command line.
 #[derive(Clone, Debug, Default)]
 pub struct TlsOptions {
     /// Certificates to trust instead of the system's.
     pub ca_file: Option<PathBuf>,
     /// A folder of such files.
     pub ca_directory: Option<PathBuf>,
-    /// Trust everybody.
+    /// Trust any certificate.
     pub insecure: bool,
     /// Our certificate (chain), for servers that ask for one.
     pub certificate: Option<PathBuf>,
     /// Its private key.
     pub key: Option<PathBuf>,
-    /// Cipher suites to offer, most wanted first, as `TLS_AES_128_GCM_SHA256:...`; none offers all.
+    /// Cipher suites to offer, in order of preference, as `TLS_AES_128_GCM_SHA256:...`; `None`
+    /// offers all.
     pub cipher_suites: Option<String>,
 }
 
-/// Where systems keep the certificates that they trust.
+/// Locations of the certificates that systems trust.
 const SYSTEM_BUNDLES: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -36,8 +37,8 @@ const SYSTEM_BUNDLES: [&str; 4] = [
 ];
 
 impl TlsOptions {
-    /// The configuration for rustls. Errors are for the user: what could not be read, or does not
-    /// fit together.
+    /// The configuration for rustls. Errors are messages for the user: a file that cannot be read,
+    /// or contradicting options.
     pub fn client_config(&self) -> Result<Arc<ClientConfig>, String> {
         let provider = Arc::new(self.provider()?);
         let builder = ClientConfig::builder_with_provider(provider.clone())
@@ -66,7 +67,7 @@ impl TlsOptions {
         if let Some(wanted) = &self.cipher_suites {
             let all = std::mem::take(&mut provider.cipher_suites);
             for name in wanted.split(':') {
-                // rustls has TLS13_ in front where the standard's name has TLS_.
+                // rustls uses the prefix TLS13_ where the standard's name has TLS_.
                 let suite = all.iter().find(|suite| {
                     suite.suite().as_str().is_some_and(|own| own.replace("TLS13_", "TLS_") == name)
                 });
@@ -97,7 +98,7 @@ impl TlsOptions {
                 if let Some(directory) = directory {
                     let entries =
                         std::fs::read_dir(directory).map_err(|error| unreadable(directory, error))?;
-                    // Whatever else lies there is not meant.
+                    // Other files in the folder are ignored.
                     entries.filter_map(|entry| Some(entry.ok()?.path())).for_each(|path| {
                         let _ = add(&path);
                     });
@@ -119,12 +120,12 @@ fn unreadable(path: &Path, error: impl std::fmt::Display) -> String {
     format!("{}: {error}", path.display())
 }
 
-/// The name that the server's certificate must carry.
+/// The name that the server's certificate must contain.
 pub fn server_name(name: &str) -> Result<ServerName<'static>, String> {
     ServerName::try_from(name.to_owned()).map_err(|_| format!("'{name}' is no name for TLS: give --sni NAME"))
 }
 
-/// `--insecure`: any certificate will do. The handshake's signatures are checked all the same.
+/// `--insecure`: any certificate is accepted. The handshake's signatures are still checked.
 #[derive(Debug)]
 struct TrustAll(Arc<CryptoProvider>);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A reply as a value, RESP2 and RESP3 alike.
+//! A reply as a value, the same for RESP2 and RESP3.
 //!
 //! For the control connection of tools, where replies are few and their exact form does not matter.
 
@@ -21,7 +21,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// The text of a status, error, string or number; empty for everything else.
+    /// The text of a status, error, string or number; empty for other values.
     pub fn text(&self) -> String {
         match self {
             Value::Status(text) | Value::Error(text) => text.clone(),
@@ -33,7 +33,7 @@ impl Value {
         }
     }
 
-    /// The elements of an array; keys and values in turn of a map; none for everything else.
+    /// The elements of an array; alternating keys and values of a map; none for other values.
     pub fn elements(self) -> Vec<Value> {
         match self {
             Value::Array(elements) => elements,
@@ -42,7 +42,7 @@ impl Value {
         }
     }
 
-    /// An integer, or the integer that a string spells.
+    /// An integer, or a string that is the text of an integer.
     pub fn integer(&self) -> Option<i64> {
         match self {
             Value::Integer(number) => Some(*number),

@@ -29,7 +29,7 @@ pub enum Message {
     Resume,
     /// A new connection for this loop.
     Accepted(Accepted),
-    /// Ask the replicas how far they have got.
+    /// Ask the replicas for acknowledgements.
     AskReplicas,
     /// Settings that loops cache have changed.
     Reconfigure,
@@ -138,7 +138,7 @@ pub mod client_flags {
     /// The target of redirected invalidations is gone.
     pub const TRACKING_BROKEN: u32 = 8192;
     pub const TRACKING_BCAST: u32 = 16384;
-    /// Not told of its own changes.
+    /// Gets no invalidations for its own changes.
     pub const TRACKING_NOLOOP: u32 = 32768;
     /// Is a replica.
     pub const REPLICA: u32 = 65536;
@@ -146,7 +146,7 @@ pub mod client_flags {
     pub const IMPORT_SOURCE: u32 = 131_072;
     /// The link to a primary, which CLIENT LIST shows as a client.
     pub const PRIMARY: u32 = 262_144;
-    /// Reads from a replica (READONLY) though it knows redirections.
+    /// Reads from a replica (READONLY) although it supports redirections.
     pub const READS_REPLICA: u32 = 524_288;
 }
 

@@ -80,7 +80,8 @@ impl Arguments {
         if split_arguments(option).is_none_or(|words| words.len() != 1) {
             return true;
         }
-        // "--save" without a value means "save nothing"; scripts that build command lines rely on it.
+        // "--save" without a value means "save nothing"; scripts that build command lines rely on
+        // it.
         let is_save = option.eq_ignore_ascii_case(b"--save");
         match next {
             Some(next) if is_save && next.starts_with(b"--") => {

@@ -172,7 +172,7 @@ impl Config {
             if directive.deny_loading && self.is_loading() {
                 return Err("LOADING Redis is loading the dataset in memory".to_owned());
             }
-            // As in stock servers, a directive and its alias may stand together; the later one wins.
+            // As in stock servers, a directive and its alias may both occur; the later one wins.
             if requests.iter().any(|request| request.name == name) {
                 return Err(failed(&asked_text, "duplicate parameter"));
             }

@@ -9,7 +9,7 @@ pub trait ConfigEnum: Sized {
     /// Every accepted word with its number, in the order of the error text.
     const WORDS: &'static [(&'static str, i64)];
 
-    /// The value of a stored number; an unknown number (never stored) gives the first value.
+    /// The value of a stored number; the first value for an unknown number (which is never stored).
     fn from_raw(raw: i64) -> Self;
 
     /// The first word of this value.
@@ -52,7 +52,7 @@ macro_rules! config_enums {
 }
 
 config_enums! {
-    /// Which keys go when memory is full.
+    /// The keys that may be evicted when memory is full, and their order.
     MaxmemoryPolicy {
         VolatileLru = "volatile-lru", VolatileLfu = "volatile-lfu", VolatileRandom = "volatile-random",
         VolatileTtl = "volatile-ttl", AllkeysLru = "allkeys-lru", AllkeysLfu = "allkeys-lfu",
@@ -63,42 +63,42 @@ config_enums! {
         User = "user", Local0 = "local0", Local1 = "local1", Local2 = "local2", Local3 = "local3",
         Local4 = "local4", Local5 = "local5", Local6 = "local6", Local7 = "local7",
     }
-    /// How much is logged.
+    /// Minimum level of log lines.
     LogLevel {
         Debug = "debug", Verbose = "verbose", Notice = "notice", Warning = "warning", Nothing = "nothing",
     }
     /// Layout of a log line.
     LogFormat { Legacy = "legacy", Logfmt = "logfmt", Json = "json" }
-    /// How a log line writes the time.
+    /// Format of the time in a log line.
     LogTimestampFormat { Legacy = "legacy", Iso8601 = "iso8601", Milliseconds = "milliseconds" }
-    /// Which supervisor is told that the server is ready.
+    /// The supervisor to notify when the server is ready.
     Supervised { Upstart = "upstart", Systemd = "systemd", Auto = "auto", No = "no" }
-    /// When the append-only file is forced to disk.
+    /// When the append-only file is synced to disk.
     AppendFsync { Everysec = "everysec", Always = "always", No = "no" }
-    /// Compression that a replica asks its primary for.
+    /// Compression that a replica requests from its primary.
     ReplCompression { No = "no", Lz4 = "lz4" }
-    /// What an acknowledgement of an in-sync replica says: it has it in memory, or on disk.
+    /// What an in-sync replica acknowledges: data in memory, or on disk.
     SyncLevel { Memory = "memory", Disk = "disk" }
-    /// How a replica takes a full sync that comes over the socket.
+    /// How a replica loads a full sync from the socket.
     ReplDisklessLoad { Disabled = "disabled", OnEmptyDb = "on-empty-db", Swapdb = "swapdb",
         FlushBeforeLoad = "flush-before-load" }
-    /// Whether TLS clients must show a certificate.
+    /// Whether TLS clients must present a certificate.
     TlsAuthClients { No = "no", Yes = "yes", Optional = "optional" }
-    /// How the process asks the kernel to treat it when memory runs out.
+    /// How the process adjusts its OOM score.
     OomScoreAdj { No = "no", Relative = "yes" | "relative", Absolute = "absolute" }
-    /// Which channels a new ACL user may use.
+    /// The channels that a new ACL user may use.
     AclPubsubDefault { AllChannels = "allchannels", ResetChannels = "resetchannels" }
-    /// Whether the value of RESTORE and of a loaded file is checked deeply.
+    /// Whether values of RESTORE and of loaded files are checked deeply.
     SanitizeDumpPayload { No = "no", Yes = "yes", Clients = "clients" }
-    /// Who may do something dangerous: nobody, everybody, or connections from this machine.
+    /// Who may perform a dangerous action: nobody, everybody, or connections from this machine.
     ProtectedAction { No = "no", Yes = "yes", Local = "local" }
-    /// Which address of a node clients of the cluster are told.
+    /// The kind of address under which clients of a cluster are told to reach a node.
     ClusterEndpointType { Ip = "ip", Hostname = "hostname", UnknownEndpoint = "unknown-endpoint" }
     /// What happens when a replicated command fails.
     PropagationErrorBehavior { Ignore = "ignore", Panic = "panic", PanicOnReplicas = "panic-on-replicas" }
-    /// Which files of newer versions are accepted.
+    /// Which files of unknown versions are accepted.
     RdbVersionCheck { Strict = "strict", Relaxed = "relaxed" }
-    /// For which servers snapshots are written.
+    /// The servers for which snapshots are written.
     RdbTarget {
         Braid = "braid", Valkey9 = "valkey-9", Redis8 = "redis-8", Redis72 = "redis-7.2", Redis70 = "redis-7.0",
         Keydb = "keydb",
@@ -131,7 +131,7 @@ macro_rules! threading_model_enum {
 
 threading_models!(threading_model_enum);
 
-/// What a signal's shutdown does; several words may stand together.
+/// Behaviour of a shutdown by a signal; several words may be combined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShutdownFlags(pub u8);
 
@@ -146,7 +146,7 @@ impl ShutdownFlags {
     pub const FORCE: u8 = 8;
     /// Shut down only if that is safe. It always is, without a cluster.
     pub const SAFE: u8 = 16;
-    /// Have a replica take over before.
+    /// Let a replica take over before.
     pub const FAILOVER: u8 = 32;
     /// The words with their bits.
     pub const WORDS: &'static [(&'static str, i64)] = &[
@@ -159,7 +159,7 @@ impl ShutdownFlags {
         ("failover", 32),
     ];
 
-    /// Whether the bit is set.
+    /// True if the bit is set.
     pub const fn has(self, bit: u8) -> bool {
         self.0 & bit != 0
     }

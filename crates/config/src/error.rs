@@ -16,14 +16,14 @@ pub enum ConfigError {
     },
     /// A line is invalid.
     Line {
-        /// Where it is.
+        /// Its location.
         place: SourceLine,
         /// Why it is wrong.
         reason: String,
     },
-    /// The lines are valid one by one, but not together.
+    /// The lines are valid individually, but not together.
     Whole {
-        /// Why not.
+        /// Why they contradict each other.
         reason: String,
     },
 }
@@ -34,7 +34,7 @@ pub enum Source {
     /// A text without a name.
     #[default]
     Text,
-    /// A file: the main one, or one that is included.
+    /// A file: the main one, or an included one.
     File(PathBuf),
     /// Standard input.
     Stdin,
@@ -77,7 +77,7 @@ impl fmt::Display for SourceLine {
                 write!(formatter, "Reading the configuration from standard input, at line {}", self.line)?;
             }
             Source::Options => {
-                // What does not begin with hyphens was written without them.
+                // A line that does not begin with hyphens was given without them.
                 let name = self.text.split([' ', '\t']).next().unwrap_or("").trim_matches('"');
                 let hyphens = if name.starts_with('-') { "" } else { "--" };
                 write!(formatter, "Reading the command line, at option {hyphens}{name}")?;

@@ -15,19 +15,19 @@ pub struct SavePoint {
     pub changes: i32,
 }
 
-/// Save points when the configuration says nothing.
+/// Default save points.
 pub const DEFAULT_SAVE: &[SavePoint] = &[
     SavePoint { seconds: 3600, changes: 1 },
     SavePoint { seconds: 300, changes: 100 },
     SavePoint { seconds: 60, changes: 10_000 },
 ];
 
-/// Classes of clients with limits of their own.
+/// Classes of clients with separate limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientClass {
     /// Ordinary clients.
     Normal = 0,
-    /// Replicas that are fed.
+    /// Replicas of this server.
     Replica = 1,
     /// Clients with at least one subscription.
     Pubsub = 2,
@@ -44,20 +44,20 @@ pub struct OutputLimit {
     pub soft_seconds: i32,
 }
 
-/// Limits when the configuration says nothing, by class.
+/// Default limits, by class.
 pub const DEFAULT_OUTPUT_LIMITS: [OutputLimit; 3] = [
     OutputLimit { hard_bytes: 0, soft_bytes: 0, soft_seconds: 0 },
     OutputLimit { hard_bytes: 256 << 20, soft_bytes: 64 << 20, soft_seconds: 60 },
     OutputLimit { hard_bytes: 32 << 20, soft_bytes: 8 << 20, soft_seconds: 60 },
 ];
 
-/// Kernel scores of master, replica and background child when the configuration says nothing.
+/// Default OOM scores of master, replica and background child.
 pub const DEFAULT_OOM_SCORES: [i32; 3] = [0, 200, 800];
-/// Addresses when the configuration says nothing: all of IPv4, and of IPv6 if there is any.
+/// Default addresses: all of IPv4, and of IPv6 if available.
 pub const DEFAULT_BIND: [&str; 2] = ["*", "-::*"];
-/// Percentiles when the configuration says nothing.
+/// Default percentiles.
 pub const DEFAULT_PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
-/// Most addresses that `bind` takes.
+/// Maximum number of addresses for `bind`.
 const BIND_ADDRESSES_MAX: usize = 16;
 
 /// Host and port of the master.
@@ -138,7 +138,7 @@ impl NotifyFlags {
         ('m', Self::KEY_MISS),
     ];
 
-    /// Whether the bit is set.
+    /// True if the bit is set.
     pub const fn has(self, bit: u32) -> bool {
         self.0 & bit != 0
     }
@@ -186,7 +186,7 @@ pub(crate) fn parse_save(words: &[&str]) -> Result<Vec<SavePoint>, String> {
         .collect()
 }
 
-/// Parses limits of some classes over the present ones.
+/// Parses limits of some classes; the others keep their present ones.
 pub(crate) fn parse_output_limits(
     words: &[&str],
     mut limits: [OutputLimit; 3],
@@ -260,13 +260,14 @@ pub(crate) fn parse_percentiles(words: &[&str]) -> Result<Vec<f64>, String> {
         .collect()
 }
 
-/// Resolves a directory against the present one, following links, as the kernel's change of directory would.
+/// Resolves a directory against the present one, following links, as the kernel's change of
+/// directory would.
 pub(crate) fn parse_directory(word: &str, present: &str) -> Result<String, String> {
     let path: PathBuf = Path::new(present).join(word);
     if word.is_empty() {
         return Err("No such file or directory".to_owned());
     }
-    // Looking up "." inside also proves that it is a directory and that it may be entered.
+    // Looking up "." inside also proves that it is a directory that may be entered.
     std::fs::metadata(path.join("."))
         .and_then(|_| std::fs::canonicalize(&path))
         .map_err(|error| braid_base::system_text::reason(&error))?
@@ -281,7 +282,7 @@ pub(crate) fn format_percentile(percentile: f64) -> String {
     fixed.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Items with a blank between them.
+/// Items separated by blanks.
 pub(crate) fn join<T>(items: &[T], each: impl Fn(&T) -> String) -> String {
     items.iter().map(each).collect::<Vec<_>>().join(" ")
 }

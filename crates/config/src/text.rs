@@ -4,7 +4,8 @@
 //! The line syntax is that of redis.conf (and of inline commands): blanks separate arguments,
 //! double quotes allow escapes, single quotes only `\'`. This module knows bytes, not directives.
 
-/// Splits one line into its arguments, or `None` when a quote is left open or is followed by more text.
+/// Splits one line into its arguments, or `None` when a quote is left open or is followed by more
+/// text.
 ///
 /// The line ends at the first NUL byte, because stock servers read their file as C strings.
 pub fn split_arguments(line: &[u8]) -> Option<Vec<Vec<u8>>> {
@@ -27,8 +28,8 @@ fn skip_blanks(bytes: &[u8]) -> &[u8] {
     &bytes[start..]
 }
 
-/// What C's `isspace` says in the "C" locale: also vertical tab and form feed, unlike Rust's ASCII
-/// whitespace.
+/// White space as in C's `isspace` in the "C" locale, which unlike Rust's ASCII white space
+/// includes vertical tab.
 fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c)
 }
@@ -129,15 +130,15 @@ pub fn quote(bytes: &[u8]) -> String {
     quoted
 }
 
-/// The word as it is if a reader takes it for one argument, otherwise quoted.
+/// The word unchanged if it reads back as one argument, otherwise quoted.
 pub fn quote_if_needed(word: &str) -> String {
     let plain = !word.is_empty()
         && word.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\'' | b'\\'));
     if plain { word.to_owned() } else { quote(word.as_bytes()) }
 }
 
-/// Replaces names in braces by what `value` says about them, `{{` by a brace. Nothing if the text
-/// is no template, or if `value` does not know a name.
+/// Replaces names in braces by the results of `value`, and `{{` by a brace. `None` if the text is
+/// not a valid template, or if `value` does not know a name.
 pub fn fill_template<'v>(
     template: &str,
     value: impl Fn(&str) -> Option<std::borrow::Cow<'v, str>>,
@@ -159,7 +160,7 @@ pub fn fill_template<'v>(
     Some(filled)
 }
 
-/// Values are texts here; stock servers take any bytes for passwords.
+/// Values are texts here; stock servers accept any bytes in passwords.
 pub(crate) const NOT_UTF8: &str = "argument must be valid UTF-8 text";
 
 #[cfg(test)]

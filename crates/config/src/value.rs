@@ -31,7 +31,7 @@ pub enum Value {
     Percentiles(Arc<[f64]>),
 }
 
-/// What parsing may need besides the words.
+/// Input of parsing besides the words.
 pub(crate) struct ParseContext<'a> {
     /// The present value of the same directive.
     pub present: &'a Value,
@@ -39,7 +39,7 @@ pub(crate) struct ParseContext<'a> {
     pub directory: &'a str,
 }
 
-/// The value of a directive when the configuration says nothing. For `dir` that is the process's directory.
+/// The default value of a directive. For `dir` it is the process's directory.
 pub(crate) fn default_value(directive: &Directive) -> Value {
     match directive.kind {
         DirectiveKind::Bool { default, .. } => Value::Scalar(i64::from(default)),
@@ -168,7 +168,7 @@ fn parse_number(word: &str, unit: Unit) -> Result<i128, String> {
     let number = match unit {
         Unit::Bytes => parse_memory(word).map(i128::from),
         Unit::BytesOrPercent => parse_memory(word).map(i128::from).or_else(|| {
-            // "%" alone is no number; a percentage is kept as a negative number.
+            // "%" alone is not a number; a percentage is stored as a negative number.
             let percent = strict_integer(word.strip_suffix('%')?)?;
             (percent >= 0).then_some(-i128::from(percent))
         }),
@@ -209,14 +209,14 @@ pub fn parse_version(text: &str) -> Option<[u8; 3]> {
     numbers.next().is_none().then_some(version)
 }
 
-/// Whether a value that is given to a directive changes nothing. A feature that is absent is off, so saying
-/// that it is to be off, or that a number is to be what it is anyway, is no such case.
+/// True if setting this value has no effect. A feature that does not exist is off, so turning it
+/// off, or setting a number to its default, does not count.
 pub(crate) fn lacks_effect(directive: &Directive, value: &Value) -> bool {
     let is_on = matches!(directive.kind, DirectiveKind::Bool { .. }) && *value == Value::Scalar(1);
     !directive.takes_effect && (is_on || *value != default_value(directive))
 }
 
-/// The value as CONFIG GET answers it.
+/// The value in the form of CONFIG GET.
 pub(crate) fn format_value(directive: &Directive, value: &Value) -> String {
     match value {
         Value::Scalar(raw) => format_scalar(directive, *raw),
@@ -269,7 +269,8 @@ fn yes_no(value: bool) -> &'static str {
     if value { "yes" } else { "no" }
 }
 
-/// The lines that say this value in a file: usually one, several for lists, none if the value is "not set".
+/// The lines that set this value in a file: usually one, several for lists, none for an unset
+/// value.
 pub(crate) fn file_lines(directive: &Directive, value: &Value) -> Vec<String> {
     let name = directive.name;
     match value {
@@ -302,7 +303,8 @@ pub(crate) fn file_lines(directive: &Directive, value: &Value) -> Vec<String> {
         Value::Words(words) => {
             let mut line = special::join(words, |word| quote_if_needed(word));
             if words.len() == 1 && line != words[0] {
-                // A reader splits a single argument of a list once more, so its quotes need quoting.
+                // A single argument of a list is split again when read, so its quotes must be
+                // quoted.
                 line = quote(line.as_bytes());
             }
             vec![format!("{name} {line}")]

@@ -2,7 +2,7 @@
 //! Values by row: the storage behind the accessors of `rows/`.
 //!
 //! Numbers, switches and words are relaxed atomics in one array; everything else is swapped as a
-//! whole behind `ArcSwap`. Rows are known by position alone; their meaning is in the table.
+//! whole behind `ArcSwap`. Rows are identified by index alone; their meaning is in the table.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -14,7 +14,7 @@ use crate::value::Value;
 /// Values of `ROWS` directives. [`Config`](crate::Config) dereferences to it.
 pub struct Values<const ROWS: usize> {
     scalars: [AtomicI64; ROWS],
-    /// By row; scalars leave theirs unused.
+    /// By row; unused for scalars.
     others: Box<[ArcSwap<Value>]>,
 }
 
@@ -40,13 +40,13 @@ impl<const ROWS: usize> Values<ROWS> {
         }
     }
 
-    /// The value of a row that holds no scalar.
+    /// The value of a row that is not a scalar.
     #[inline]
     pub(crate) fn other_at(&self, index: usize) -> Guard<Arc<Value>> {
         self.others[index].load()
     }
 
-    /// Puts a value in place. The caller holds `writing` or is the only owner.
+    /// Stores a value. The caller holds `writing` or is the only owner.
     pub(crate) fn store(&self, index: usize, value: Value) {
         match value {
             Value::Scalar(raw) => self.scalars[index].store(raw, Ordering::Relaxed),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Whatever can be set can be read, written to a file and read back; whatever is refused changes nothing.
+//! Any value that can be set can be read, written to a file and read back; a refused one changes
+//! nothing.
 
 use braid_config::{
     Config, Directive, DirectiveKind, ExtraLines, Mutability, SECTIONS, Special, Unit, quote,
@@ -12,7 +13,7 @@ fn all() -> impl Iterator<Item = &'static Directive> {
     SECTIONS.iter().flat_map(|section| section.directives)
 }
 
-/// A stream of numbers made from the test's seed.
+/// A stream of random numbers from the test's seed.
 struct Dice(u64);
 
 impl Dice {
@@ -124,7 +125,7 @@ fn valid_special(special: Special, dice: &mut Dice, folder: &Path) -> Vec<String
 /// Arguments as one line of a file.
 fn line(name: &str, words: &[String]) -> String {
     match words {
-        // A lone argument of `bind` is cut again, so it must be quoted twice to survive.
+        // A lone argument of `bind` is split again, so it must be quoted twice to survive.
         [word] if name == "bind" && !word.is_empty() => {
             format!("{name} {}", quote(quote(word.as_bytes()).as_bytes()))
         }
@@ -164,7 +165,8 @@ proptest! {
         for directive in all() {
             let words = valid(directive, &mut dice, folder.path());
             let _ = writeln!(text, "{}", line(directive.name, &words));
-            // The file to rewrite mentions some of them, under one of their names, with other values.
+            // The file to rewrite mentions some of them, under one of their names, with other
+            // values.
             if other.below(3) == 0 {
                 let name = directive.aliases.first().unwrap_or(&directive.name);
                 let words = valid(directive, &mut other, folder.path());
@@ -181,12 +183,12 @@ proptest! {
         let again = Config::new();
         again.load_text(&written).unwrap_or_else(|error| panic!("{error}\n{written}"));
         prop_assert_eq!(everything(&again), everything(&config));
-        // Nothing is left to do for a second rewrite.
+        // A second rewrite changes nothing.
         again.rewrite_with(&file, &ExtraLines { users: None, everything: force }).unwrap();
         prop_assert_eq!(std::fs::read_to_string(&file).unwrap(), written);
     }
 
-    /// What CONFIG GET answers after a CONFIG SET can be set again and means the same.
+    /// The reply of CONFIG GET after a CONFIG SET can be set again and means the same.
     #[test]
     fn set_then_get_then_set(seed in any::<u64>()) {
         let folder = folders();
@@ -209,7 +211,8 @@ proptest! {
         }
     }
 
-    /// A refused value leaves every directive and the version alone, also those that stood before it.
+    /// A refused value changes no directive, not even earlier ones of the same command, nor the
+    /// version.
     #[test]
     fn refused_values_change_nothing(seed in any::<u64>(), garbage in "[a-z0-9%\" -]{0,10}|\\PC{0,6}") {
         let mut dice = Dice(seed);
@@ -223,7 +226,7 @@ proptest! {
                 prop_assert_eq!(config.version(), version);
                 prop_assert_eq!(&everything(&config), &before, "{}", directive.name);
             } else {
-                // It was fine after all: start again from the defaults.
+                // It was valid after all: start over with the defaults.
                 for (name, value) in &before {
                     let _ = config.set(&[(name, value)]);
                 }

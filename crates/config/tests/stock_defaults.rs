@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Every name that a stock server answers exists here, with the same default text.
+//! Every directive of a stock server exists here, with the same default text.
 
 use braid_config::{Config, find_directive};
 
-/// Braid uses all processors unless told otherwise; everything else keeps the known default.
+/// Braid uses all processors by default; all other defaults are those of stock servers.
 const DIFFERENT: [&str; 1] = ["io-threads"];
 
 #[test]

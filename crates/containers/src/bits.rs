@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Bitmaps: strings seen as rows of bits, for the BIT commands and PFCOUNT's kind of work.
+//! Bitmaps: strings as arrays of bits, for the BIT commands.
 //!
-//! Bit 0 is the most significant bit of byte 0, as in Redis. All functions are pure; nothing here grows a
-//! string, the callers see to that ([`bytes_for_bit`], [`bytes_for_field`]). Loops run over 64-bit words in a
-//! form the compiler vectorises.
+//! Bit 0 is the most significant bit of byte 0, as in Redis. All functions are pure and none grows
+//! a string: callers do so first ([`bytes_for_bit`], [`bytes_for_field`]). Loops run over 64-bit
+//! words in a form that the compiler vectorises.
 
 use std::ops::RangeInclusive;
 
@@ -22,8 +22,8 @@ pub fn get(bytes: &[u8], offset: u64) -> bool {
     byte_at(bytes, offset / 8) >> (7 - offset % 8) & 1 == 1
 }
 
-/// Changes the bit at `offset` and returns what it was. Past the end nothing is changed: the caller grows the
-/// string first.
+/// Changes the bit at `offset` and returns its old value. Past the end nothing is changed: the
+/// caller grows the string first.
 pub fn set(bytes: &mut [u8], offset: u64, bit: bool) -> bool {
     let Some(byte) = usize::try_from(offset / 8).ok().and_then(|index| bytes.get_mut(index)) else {
         return false;
@@ -42,13 +42,13 @@ fn byte_at(bytes: &[u8], index: u64) -> u8 {
     usize::try_from(index).ok().and_then(|index| bytes.get(index)).copied().unwrap_or(0)
 }
 
-/// Turns the `start` and `end` of BITCOUNT and BITPOS into positions, as Redis does, for a string of `len`
-/// units (bytes, or bits with the BIT option): negative numbers count from the end (-1 is the last unit),
-/// what is still negative becomes 0, an `end` past the last unit becomes the last one. `None` is the empty
-/// range: `len` zero, or `start` behind `end`.
+/// Converts the `start` and `end` of BITCOUNT and BITPOS to positions, like Redis, for a string of
+/// `len` units (bytes, or bits with the BIT option): negative numbers count from the end (-1 is the
+/// last unit), numbers that are still negative become 0, an `end` past the last unit becomes the
+/// last one. `None` is the empty range: `len` zero, or `start` after `end`.
 ///
-/// BITCOUNT answers 0 at once when both arguments are negative and `start > end`, even where clamping would
-/// leave a range (`-1 -2` of a one-byte string); BITPOS does not. See [`is_backward`].
+/// BITCOUNT replies 0 at once if both arguments are negative and `start > end`, even where clamping
+/// would leave a range (`-1 -2` of a one-byte string); BITPOS does not. See [`is_backward`].
 pub fn normalize_range(start: i64, end: i64, len: u64) -> Option<RangeInclusive<u64>> {
     let last = i64::try_from(len).unwrap_or(i64::MAX).checked_sub(1).filter(|&last| last >= 0)?;
     let resolve =
@@ -68,7 +68,7 @@ pub fn count_ones(bytes: &[u8]) -> u64 {
     if bytes.len() >= 64 {
         use std::arch::is_x86_feature_detected as has;
         if has!("avx512f") && has!("avx512vl") && has!("avx512vpopcntdq") && has!("popcnt") {
-            // SAFETY: the processor has all features of the function, which were just asked for.
+            // SAFETY: the processor has all features that the function needs, as just checked.
             return unsafe { count_ones_avx512(bytes) };
         }
         if has!("avx2") && has!("popcnt") {
@@ -116,7 +116,7 @@ pub fn to_bits(range: RangeInclusive<u64>) -> RangeInclusive<u64> {
     range.start().saturating_mul(8)..=range.end().saturating_mul(8).saturating_add(7)
 }
 
-/// The bytes that a range of bits touches, and which bits of the first and the last one belong to it.
+/// The bytes that a range of bits touches, with masks for the first and the last of them.
 struct Span<'a> {
     bytes: &'a [u8],
     first: u8,
@@ -136,15 +136,15 @@ impl Span<'_> {
     }
 }
 
-/// Position, counted from bit 0 of the string, of the first bit in `range` that equals `bit`; `None` when
-/// there is none among those that exist. For a range of bytes see [`to_bits`].
+/// Position, counted from bit 0 of the string, of the first bit in `range` that equals `bit`;
+/// `None` when there is none among those that exist. For a range of bytes see [`to_bits`].
 ///
-/// BITPOS 0 without an explicit end takes the string as followed by endless zeros: for `None` the caller then
-/// answers the length of the string in bits (if the range was not empty).
+/// BITPOS 0 without an explicit end takes the string as followed by endless zeros: for `None` the
+/// caller then answers the length of the string in bits (if the range was not empty).
 pub fn position(bytes: &[u8], bit: bool, range: RangeInclusive<u64>) -> Option<u64> {
     let origin = *range.start() / 8 * 8;
     let Span { bytes, first, last } = Span::of(bytes, range)?;
-    // Whatever is searched for becomes a one.
+    // The bit searched for becomes a one.
     let flip = if bit { 0 } else { 0xff };
     let (&head, behind) = bytes.split_first()?;
     let head = (head ^ flip) & first & if behind.is_empty() { last } else { 0xff };
@@ -163,7 +163,7 @@ pub fn position(bytes: &[u8], bit: bool, range: RangeInclusive<u64>) -> Option<u
 fn first_one(bytes: &[u8], flip: u8) -> Option<u64> {
     const BLOCK: usize = 64;
     let plain = [flip; BLOCK];
-    // Whole blocks are compared at once; only one that differs is looked into.
+    // Compare whole blocks at once; only a block that differs is examined.
     let skipped = bytes.chunks_exact(BLOCK).take_while(|block| *block == plain).count() * BLOCK;
     let (words, rest) = bytes[skipped..].as_chunks::<8>();
     let flip_word = u64::from_ne_bytes([flip; 8]);
@@ -184,7 +184,7 @@ pub enum Operation {
     And,
     Or,
     Xor,
-    /// All bits of the one source turned around.
+    /// Inverts all bits of the single source.
     Not,
     /// Bits of the first source that are in none of the others.
     Diff,
@@ -196,9 +196,9 @@ pub enum Operation {
     One,
 }
 
-/// Combines `sources` bit by bit; the result is as long as the longest of them, shorter ones count as
-/// followed by zeros. The caller checks the number of sources: one for NOT (others are ignored), at least two
-/// for DIFF, DIFF1 and ANDOR. No source gives the empty string.
+/// Combines `sources` bit by bit; the result is as long as the longest of them, shorter ones count
+/// as followed by zeros. The caller checks the number of sources: one for NOT (others are ignored),
+/// at least two for DIFF, DIFF1 and ANDOR. No source gives the empty string.
 pub fn operate(operation: Operation, sources: &[&[u8]]) -> Vec<u8> {
     let Some((&first, others)) = sources.split_first() else { return Vec::new() };
     let sources = if operation == Operation::Not { &sources[..1] } else { sources };
@@ -264,7 +264,8 @@ fn padded(source: &[u8], len: usize) -> Vec<u8> {
     result
 }
 
-/// Applies `rule` where both have bytes. A plain loop over bytes: it compiles to vector instructions.
+/// Applies `rule` where both have bytes. A plain loop over bytes, which compiles to vector
+/// instructions.
 #[inline(always)]
 fn combine(result: &mut [u8], source: &[u8], rule: impl Fn(u8, u8) -> u8) {
     for (result, &byte) in result.iter_mut().zip(source) {
@@ -279,27 +280,28 @@ pub struct FieldType {
     width: u32,
 }
 
-/// What BITFIELD does with a value that does not fit its field.
+/// BITFIELD's handling of a value that does not fit its field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overflow {
-    /// Only the low bits are kept.
+    /// Keep only the low bits.
     #[default]
     Wrap,
-    /// The nearest value that fits.
+    /// Use the nearest value that fits.
     Saturate,
-    /// Nothing is done, the answer is nil.
+    /// Change nothing; the reply is nil.
     Fail,
 }
 
 impl FieldType {
-    /// `None` for widths outside 1 to 64 (signed) or 1 to 63 (unsigned; replies could not carry more).
+    /// `None` for widths outside 1 to 64 (signed) or 1 to 63 (unsigned; replies could not carry
+    /// more).
     pub fn new(signed: bool, width: u32) -> Option<FieldType> {
         let width_max = if signed { 64 } else { 63 };
         (1..=width_max).contains(&width).then_some(FieldType { signed, width })
     }
 
-    /// Reads `i8`, `u63`. `None`: Redis answers "Invalid bitfield type. Use something like i16 u8. Note that
-    /// u64 is not supported but i64 is."
+    /// Reads `i8`, `u63`. `None`: Redis answers "Invalid bitfield type. Use something like i16 u8.
+    /// Note that u64 is not supported but i64 is."
     pub fn parse(text: &[u8]) -> Option<FieldType> {
         let (kind, width) = text.split_first()?;
         let signed = match kind {
@@ -359,7 +361,7 @@ pub fn field_get(bytes: &[u8], field: FieldType, offset: u64) -> i64 {
     field.wrap((window >> (72 - (offset % 8) as u32 - field.width)) as i128)
 }
 
-/// Writes the low bits of `value` into the field. Bytes past the end are left out: the caller grows the
+/// Writes the low bits of `value` into the field. Ignores bytes past the end: the caller grows the
 /// string first ([`bytes_for_field`]).
 fn field_write(bytes: &mut [u8], field: FieldType, offset: u64, value: i64) {
     let shift = 72 - (offset % 8) as u32 - field.width;
@@ -372,10 +374,10 @@ fn field_write(bytes: &mut [u8], field: FieldType, offset: u64, value: i64) {
     }
 }
 
-/// BITFIELD SET: stores `value` by the overflow rule and returns the old value; `None` (nil) when nothing was
-/// done. As in Redis a value given for an unsigned field is taken as a 64-bit unsigned number, so -1 is too
-/// large, not too small; and a value more than 2^63 - 1 below a signed field's largest one saturates at the
-/// top.
+/// BITFIELD SET: stores `value` by the overflow rule and returns the old value; `None` (nil) if
+/// nothing was stored. As in Redis, a value for an unsigned field is taken as a 64-bit unsigned
+/// number, so -1 is too large, not too small; and a value more than 2^63 - 1 below a signed field's
+/// maximum saturates at the maximum.
 pub fn field_set(
     bytes: &mut [u8],
     field: FieldType,
@@ -385,8 +387,8 @@ pub fn field_set(
 ) -> Option<i64> {
     let (_, max) = field.bounds();
     let mut wide = if field.signed { i128::from(value) } else { i128::from(value as u64) };
-    // So far below that Redis's own 64-bit test wraps around: such values saturate at the top, on every stock
-    // server.
+    // So far below that Redis's own 64-bit test wraps around: such values saturate at the maximum
+    // on every stock server.
     if overflow == Overflow::Saturate && field.width < 64 && max - wide > i128::from(i64::MAX) {
         wide = max;
     }
@@ -396,8 +398,8 @@ pub fn field_set(
     Some(old)
 }
 
-/// BITFIELD INCRBY: adds to the field by the overflow rule and returns the new value; `None` (nil) when
-/// nothing was done.
+/// BITFIELD INCRBY: adds to the field by the overflow rule and returns the new value; `None` (nil)
+/// if nothing was stored.
 pub fn field_increment(
     bytes: &mut [u8],
     field: FieldType,
@@ -467,7 +469,7 @@ mod tests {
         assert_eq!(field_increment(&mut bytes, i64_type, 3, -1, Overflow::Wrap), Some(i64::MAX));
     }
 
-    /// Whatever way the processor at hand takes, each one it has must count the same.
+    /// All implementations that this processor supports count the same.
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn all_ways_of_counting_agree() {
@@ -478,7 +480,7 @@ mod tests {
             assert_eq!(count_ones_portable(bytes), expected);
             assert_eq!(count_ones(bytes), expected);
             if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("popcnt") {
-                // SAFETY: the processor has the features, which were just asked for.
+                // SAFETY: the processor has the features, as just checked.
                 assert_eq!(unsafe { count_ones_avx2(bytes) }, expected);
             }
         }
@@ -570,7 +572,7 @@ mod tests {
             prop_assert_eq!((i128::from(wrapped) - sum).rem_euclid(1 << width), 0);
             prop_assert!((min..=max).contains(&i128::from(wrapped)));
             prop_assert_eq!(field_get(&bytes, field, offset), wrapped);
-            // Nothing around the field changed.
+            // Bits around the field are unchanged.
             for (index, (old, new)) in before.iter().zip(bools(&bytes)).enumerate() {
                 let inside = (offset..offset + u64::from(width)).contains(&(index as u64));
                 prop_assert!(inside || *old == new);

@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Copy on write: a collection shared with a snapshot writer as it was at one moment, without
-//! copying it.
+//! Copy on write: shares a collection's present state with a snapshot writer, without copying it.
 //!
-//! A large collection stands in many blocks of memory. To share it is to make a second head for the
-//! same blocks; where blocks lead to others (nodes of a tree, chunks of a list of blocks) only the
-//! first ones are touched, which takes some nanoseconds, where copying or encoding all of it would
-//! take as much time as it has content. From then on such a block belongs to both: neither changes
-//! it. Whoever wants to change it copies that block first (and not what it leads to, which belongs
-//! to both from then on), and whoever is done with it lets go of it, so that it belongs to the
-//! other alone.
+//! A large collection consists of many blocks of memory. Sharing it makes a second head for the
+//! same blocks; where blocks refer to others (nodes of a tree, chunks of a list of blocks) only the
+//! first ones are touched. That takes nanoseconds, while copying or encoding would take time
+//! proportional to the content. From then on such a block has two owners, and neither changes it.
+//! An owner that wants to change it copies that block first (but not the blocks that it refers to,
+//! which then have two owners); an owner that no longer needs it releases it, which leaves it to
+//! the other alone.
 //!
 //! [`CowBox`] is such a block for any type: it counts its owners. Blocks of bytes
-//! ([`ThinBlock`](crate::thin_block::ThinBlock)) have a mark of one bit in their own header
-//! instead, and so two owners at most: one that has two is copied for a third.
+//! ([`ThinBlock`](crate::thin_block::ThinBlock)) have a one-bit mark in their own header instead,
+//! and therefore at most two owners: for a third the block is copied.
 //!
 //! Invariants (kept here alone): the pointer came from a leaked box; the count is the number of
-//! pointers to the block; nobody writes while it is above one. Of two that give up at the same time
-//! the second one knows by the count that it is alone, and whoever sees that it is alone sees
-//! (acquire) that the others have done with the block (release).
+//! pointers to the block; no owner writes while it is above one. Of two owners that release at the
+//! same time, the second sees by the count that it is the last; and an owner that sees that it is
+//! the only one also sees (acquire) everything that the others did with the block (release).
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -26,12 +25,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Bytes of shared blocks copied before a change.
 static COPIED: AtomicUsize = AtomicUsize::new(0);
 
-/// Bytes that were copied since [`forget_copies`], because a shared block was to be changed.
+/// Bytes copied since [`forget_copies`] because a shared block was about to be changed.
 pub fn copied_bytes() -> usize {
     COPIED.load(Ordering::Relaxed)
 }
 
-/// Resets the count: nothing is shared any more.
+/// Resets the count, as nothing is shared any more.
 pub fn forget_copies() {
     COPIED.store(0, Ordering::Relaxed);
 }
@@ -45,11 +44,11 @@ struct Block<T> {
     value: T,
 }
 
-/// A box with one owner or, while it is shared, several: none of them changes it then. A clone is
-/// another owner; it copies nothing.
+/// A box with one owner or, while it is shared, several, of which none changes it. A clone is
+/// another owner and copies nothing.
 pub struct CowBox<T>(NonNull<Block<T>>, PhantomData<Block<T>>);
 
-// SAFETY: a shared block is read by several and written by none; any other block belongs to one.
+// SAFETY: a shared block is only read; any other block has one owner.
 unsafe impl<T: Send + Sync> Send for CowBox<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send + Sync> Sync for CowBox<T> {}
@@ -60,7 +59,7 @@ impl<T> CowBox<T> {
         CowBox(NonNull::from(Box::leak(block)), PhantomData)
     }
 
-    /// What the allocator is asked for.
+    /// Size of the allocation, in bytes.
     pub const fn bytes() -> usize {
         size_of::<Block<T>>()
     }
@@ -71,14 +70,13 @@ impl<T> CowBox<T> {
         unsafe { self.0.as_ref() }
     }
 
-    /// True when nobody else has the block. Nobody can come to have it either while this owner is
-    /// borrowed for itself alone.
+    /// True if this is the only owner. No other can appear while this one is borrowed mutably.
     #[inline]
     fn is_own(&self) -> bool {
         self.block().owners.load(Ordering::Acquire) == 1
     }
 
-    /// Where the count is that another owner changes, for a prefetch.
+    /// The address of the count, which other owners change, for a prefetch.
     pub fn count_address(&self) -> *const u8 {
         std::ptr::from_ref(&self.block().owners).cast()
     }
@@ -93,7 +91,7 @@ impl<T: Clone> CowBox<T> {
         *self = copy;
     }
 
-    /// The content, when this owner goes: a copy if there are others.
+    /// Consumes this owner and returns the content: a copy if there are other owners.
     pub fn into_value(self) -> T {
         if !self.is_own() {
             return self.block().value.clone();
@@ -126,7 +124,7 @@ impl<T: Clone> std::ops::DerefMut for CowBox<T> {
         if !self.is_own() {
             self.part();
         }
-        // SAFETY: nobody else has the block now, and it is borrowed for itself alone.
+        // SAFETY: this is the only owner, and it is borrowed mutably.
         unsafe { &mut self.0.as_mut().value }
     }
 }
@@ -134,7 +132,7 @@ impl<T: Clone> std::ops::DerefMut for CowBox<T> {
 impl<T> Drop for CowBox<T> {
     fn drop(&mut self) {
         if !self.is_own() && self.block().owners.fetch_sub(1, Ordering::AcqRel) > 1 {
-            // It belongs to the others.
+            // The block belongs to the other owners.
             return;
         }
         // SAFETY: from a leaked box, and this is the last pointer.
@@ -169,11 +167,11 @@ mod tests {
         assert_eq!((one.len(), shared.len()), (2, 1));
         drop(shared);
         assert_eq!(Arc::strong_count(&token), 3);
-        // Nobody has it besides: it is changed where it is.
+        // With a single owner it is changed in place.
         let place: *const Vec<Arc<()>> = &*one;
         one.push(Arc::clone(&token));
         assert_eq!(place, &raw const *one);
-        // The owner goes first.
+        // The original owner is dropped first.
         let shared = one.clone();
         drop(one);
         assert_eq!(shared.len(), 3);

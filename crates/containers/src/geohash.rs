@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Positions on the globe as sorted-set scores, and searches among them: what the GEO commands compute.
+//! Positions on the globe as sorted-set scores, and searches among them: what the GEO commands
+//! compute.
 //!
-//! A position becomes a 52-bit number: 26 bits of longitude and 26 of latitude, interleaved, longitude on
-//! top. Positions near each other share leading bits, so a cell of the grid with `step` bits per axis is one
-//! range of scores, and a search is up to nine ranges (the cell around the centre and its neighbours) whose
-//! members are then tested one by one against the shape ([`Search::ranges`], [`Search::distance_if_inside`]).
-//! Distances are great-circle distances on a sphere. All formulas keep the order of operations of Redis, so
-//! that distances, coordinates and even the order of unsorted results agree.
+//! A position becomes a 52-bit number: 26 bits of longitude and 26 of latitude, interleaved,
+//! longitude on top. Positions near each other share leading bits, so a cell of the grid with
+//! `step` bits per axis is one range of scores, and a search is up to nine ranges (the cell around
+//! the centre and its neighbours) whose members are then tested one by one against the shape
+//! ([`Search::ranges`], [`Search::distance_if_inside`]). Distances are great-circle distances on a
+//! sphere. All formulas keep the order of operations of Redis, so that distances, coordinates and
+//! even the order of unsorted results agree.
 
 use std::f64::consts::PI;
 use std::ops::Range;
@@ -30,9 +32,9 @@ pub struct Position {
     pub latitude: f64,
 }
 
-/// A score as an unsigned integer. Out of its range stock servers leave the conversion to the
-/// processor: negative numbers come out as their two's complement, what is too far below as the
-/// highest bit alone, and what is too large as 0.
+/// A score as an unsigned integer. For scores out of range stock servers rely on the processor's
+/// conversion: negative numbers become their two's complement, numbers far below become the highest
+/// bit alone, and numbers that are too large become 0.
 fn truncated(score: f64) -> u64 {
     const HALF: f64 = (1u64 << 63) as f64;
     if score >= 2.0 * HALF {
@@ -47,21 +49,21 @@ fn truncated(score: f64) -> u64 {
 }
 
 impl Position {
-    /// `None` outside of what can be stored (Redis answers "ERR invalid longitude,latitude pair %f,%f").
+    /// `None` outside of the valid range (Redis: "ERR invalid longitude,latitude pair %f,%f").
     pub fn new(longitude: f64, latitude: f64) -> Option<Position> {
         let valid = (-LONGITUDE_MAX..=LONGITUDE_MAX).contains(&longitude)
             && (-LATITUDE_MAX..=LATITUDE_MAX).contains(&latitude);
         valid.then_some(Position { longitude, latitude })
     }
 
-    /// The score under which GEOADD stores the position: a whole number below 2^52, except on the eastern and
-    /// northern limits, whose row and column have numbers of one bit more (and may lose the lowest bit in
-    /// the double, as in Redis).
+    /// The score under which GEOADD stores the position: a whole number below 2^52, except on the
+    /// eastern and northern limits, whose row and column have numbers of one bit more (and may lose
+    /// the lowest bit in the double, as in Redis).
     pub fn score(self) -> f64 {
         Cell::around(self, STEP_MAX, LATITUDE_MAX).bits as f64
     }
 
-    /// The centre of the cell that a score stands for. Any score gives some valid position, as in Redis.
+    /// The centre of the cell with this score. Any score gives some valid position, as in Redis.
     pub fn from_score(score: f64) -> Position {
         let area = Cell { bits: truncated(score), step: STEP_MAX }.area();
         let middle = |low: f64, high: f64, limit: f64| ((low + high) / 2.0).clamp(-limit, limit);
@@ -71,8 +73,8 @@ impl Position {
         }
     }
 
-    /// The common 11-character geohash. It divides latitudes from -90 to 90, so the position is encoded anew;
-    /// 52 bits fill ten characters and the last one is always `0`.
+    /// The common 11-character geohash. It divides latitudes from -90 to 90, so the position is
+    /// encoded anew; 52 bits fill ten characters and the last one is always `0`.
     pub fn geohash(self) -> [u8; 11] {
         const ALPHABET: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
         let bits = Cell::around(self, STEP_MAX, 90.0).bits;
@@ -110,8 +112,8 @@ fn degrees(radians: f64) -> f64 {
     radians / RADIANS_PER_DEGREE
 }
 
-/// Metres per unit of `m`, `km`, `ft`, `mi`, in any case. `None`: Redis answers "unsupported unit provided.
-/// please use M, KM, FT, MI".
+/// Metres per unit of `m`, `km`, `ft`, `mi`, in any case. `None`: Redis answers "unsupported unit
+/// provided. please use M, KM, FT, MI".
 pub fn metres_per_unit(unit: &[u8]) -> Option<f64> {
     match unit.to_ascii_lowercase().as_slice() {
         b"m" => Some(1.0),
@@ -173,19 +175,19 @@ impl Cell {
         }
     }
 
-    /// The cell some columns to the east and rows to the north (each -1, 0 or 1), around the globe in both
-    /// directions.
+    /// The cell some columns to the east and rows to the north (each -1, 0 or 1), around the globe
+    /// in both directions.
     fn neighbour(self, east: i32, north: i32) -> Cell {
         let used = u64::MAX >> (64 - self.step * 2);
         let moved = |axis: u64, by: i32| {
             let (own, others) = (self.bits & axis, !axis & used);
-            // With the bits of the other axis all set (or all clear) a carry (or borrow) runs straight
+            // With all bits of the other axis set (or cleared) a carry (or borrow) runs straight
             // through them.
             let moved = match by {
                 1 => own.wrapping_add(others + 1),
                 -1 => (own | others).wrapping_sub(others + 1),
-                // Redis leaves an axis alone that is not moved along, even the extra bit of the outermost
-                // limits.
+                // Redis does not change the axis that is not moved along, not even the extra bit of
+                // the outermost limits.
                 _ => return own,
             };
             moved & axis & used
@@ -210,7 +212,7 @@ fn spread(value: u32) -> u64 {
     (spread | spread << 1) & LATITUDE_BITS
 }
 
-/// Undoes [`spread`], whatever stands in the gaps.
+/// The inverse of [`spread`]; ignores the bits in the gaps.
 fn gather(spread: u64) -> u32 {
     let mut value = spread & LATITUDE_BITS;
     value = (value | value >> 1) & 0x3333_3333_3333_3333;
@@ -220,7 +222,7 @@ fn gather(spread: u64) -> u32 {
     (value | value >> 16) as u32
 }
 
-/// What a search covers. Lengths are in the unit of the command.
+/// The area of a search. Lengths are in the unit of the command.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shape {
     Circle {
@@ -231,14 +233,14 @@ pub enum Shape {
         width: f64,
         height: f64,
     },
-    /// At least three vertices, joined by straight lines in degrees, the last with the first; even-odd rule.
-    /// As in Valkey 9 no edge crosses the date line: it goes the other way around.
+    /// At least three vertices, joined by straight lines in degrees, the last with the first;
+    /// even-odd rule. As in Valkey 9 no edge crosses the date line: it goes the other way around.
     Polygon {
         vertices: Vec<Position>,
     },
 }
 
-/// A shape at its place, ready to test positions.
+/// A shape with its position, ready to test members.
 #[derive(Clone, Debug)]
 pub struct Search {
     centre: Position,
@@ -247,8 +249,8 @@ pub struct Search {
     screen: Option<Screen>,
 }
 
-/// Judges positions by polynomials in place of sines, where the answer is beyond doubt: most of a circle's
-/// neighbourhood, at a fraction of the cost of a distance.
+/// Decides with polynomials instead of sines whether a position is inside a circle, if that is
+/// beyond doubt: for most positions, at a fraction of the cost of a distance.
 #[derive(Clone, Copy, Debug)]
 struct Screen {
     longitude: f64,
@@ -278,7 +280,7 @@ impl Screen {
         })
     }
 
-    /// Whether the position is inside, unless it is too near to the edge or too far away to say.
+    /// True or false if certain; `None` for positions too near to the edge or too far away.
     #[inline]
     fn is_inside(&self, position: Position) -> Option<bool> {
         let east = (radians(position.longitude) - self.longitude) / 2.0;
@@ -321,8 +323,9 @@ impl Search {
         Search { centre, shape, metres_per_unit, screen }
     }
 
-    /// A polygon; distances are measured from its centre, the mean of its vertices as points of the sphere.
-    /// `None` for less than three vertices (Valkey: "GEOSEARCH BYPOLYGON must have at least 3 vertices").
+    /// A polygon; distances are measured from its centre, the mean of its vertices as points of the
+    /// sphere. `None` for less than three vertices (Valkey: "GEOSEARCH BYPOLYGON must have at least
+    /// 3 vertices").
     pub fn polygon(vertices: Vec<Position>, metres_per_unit: f64) -> Option<Search> {
         if vertices.len() < 3 {
             return None;
@@ -345,8 +348,8 @@ impl Search {
         self.centre
     }
 
-    /// True when `position` is inside the shape. The same answer as that of
-    /// [`Search::distance_if_inside`], cheaper.
+    /// True if `position` is inside the shape. Agrees with [`Search::distance_if_inside`], but is
+    /// cheaper.
     #[inline]
     pub fn contains(&self, position: Position) -> bool {
         let screened = self.screen.and_then(|screen| screen.is_inside(position));
@@ -382,14 +385,15 @@ impl Search {
         metres.map(|metres| metres / self.metres_per_unit)
     }
 
-    /// The ranges of scores that hold all members of the shape, in the order in which Redis scans them (which
-    /// is the order of unsorted results). At most nine. A range that occurs twice can hand out its
-    /// members twice, as in Redis.
+    /// The ranges of scores that hold all members of the shape, in the order in which Redis scans
+    /// them (which is the order of unsorted results). At most nine. A range that occurs twice can
+    /// hand out its members twice, as in Redis.
     pub fn ranges(&self) -> Vec<Range<f64>> {
         let bounds = self.bounds();
         let mut step = step_for_radius(self.radius_metres(&bounds), self.centre.latitude);
         let mut cell = Cell::around(self.centre, step, LATITUDE_MAX);
-        // One coarser grid does for circles and rectangles; a polygon can be anywhere around its centre.
+        // For circles and rectangles one coarser grid is enough; a polygon may be anywhere around
+        // its centre.
         let coarser_max = if matches!(self.shape, Shape::Polygon { .. }) { STEP_MAX } else { 1 };
         for _ in 0..coarser_max {
             if step == 1 || covers(cell, &bounds) {
@@ -399,7 +403,7 @@ impl Search {
             cell = Cell::around(self.centre, step, LATITUDE_MAX);
         }
         let area = cell.area();
-        // Where the middle cell already reaches past the bounds its neighbours have nothing to offer.
+        // If the middle cell already reaches past the bounds, its neighbours contribute nothing.
         let skip_south = step >= 2 && area.latitude.0 < bounds.south;
         let skip_north = step >= 2 && area.latitude.1 > bounds.north;
         let skip_west = step >= 2 && area.longitude.0 < bounds.west;
@@ -412,8 +416,8 @@ impl Search {
                 || (east < 0 && skip_west)
                 || (east > 0 && skip_east);
             let next = cell.neighbour(east, north);
-            // On coarse grids neighbours coincide; Redis leaves out a repetition of the last one, the middle
-            // aside.
+            // On coarse grids neighbours coincide; Redis skips a repetition of the last one, except
+            // of the middle.
             let repeated = cells.len() > 1 && cells.last() == Some(&next);
             if !skip && !repeated {
                 cells.push(next);
@@ -575,7 +579,7 @@ mod tests {
         assert!(Search::polygon(vec![PALERMO, CATANIA], 1.0).is_none());
     }
 
-    /// What Valkey 9.1 answered for the same polygon.
+    /// The reply of Valkey 9.1 for the same polygon.
     #[test]
     fn polygon_of_a_stock_server() {
         let corner = |longitude, latitude| Position { longitude, latitude };

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! HyperLogLog: counts distinct elements in 12 KiB, in Redis's own string format, byte for byte.
 //!
-//! A value is an ordinary string: `HYLL`, one byte of encoding (0 dense, 1 sparse), three unused bytes, the
-//! cached count (eight bytes, little endian, top bit set = out of date), then 16,384 registers of six bits.
-//! *Dense*: packed, lowest bits first. *Sparse*: a run-length code, `00xxxxxx` = 1 to 64 zero registers,
-//! `01xxxxxx yyyyyyyy` = 1 to 16,384 of them, `1vvvvvxx` = value 1 to 32 in 1 to 4 registers. A sparse value
-//! turns dense when a register exceeds 32 or the string would outgrow `hll-sparse-max-bytes`, and never turns
-//! back.
+//! A value is an ordinary string: `HYLL`, one byte of encoding (0 dense, 1 sparse), three unused
+//! bytes, the cached count (eight bytes, little endian, top bit set = out of date), then 16,384
+//! registers of six bits. *Dense*: packed, lowest bits first. *Sparse*: a run-length code,
+//! `00xxxxxx` = 1 to 64 zero registers, `01xxxxxx yyyyyyyy` = 1 to 16,384 of them, `1vvvvvxx` =
+//! value 1 to 32 in 1 to 4 registers. A sparse value turns dense when a register exceeds 32 or the
+//! string would outgrow `hll-sparse-max-bytes`, and never turns back.
 //!
-//! Clients may store any bytes under the header, so everything here takes hostile input without panicking,
-//! and the way in which sparse runs split and merge follows Redis exactly, so that copies on stock servers
-//! stay identical.
+//! Clients may store any bytes under the header, so everything here takes hostile input without
+//! panicking, and the way in which sparse runs split and merge follows Redis exactly, so that
+//! copies on stock servers stay identical.
 
 /// Number of registers; fourteen bits of an element's hash choose one.
 pub const REGISTERS: usize = 1 << INDEX_BITS;
@@ -33,7 +33,7 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// The name that PFDEBUG ENCODING answers.
+    /// The reply of PFDEBUG ENCODING.
     pub fn name(self) -> &'static str {
         match self {
             Encoding::Dense => "dense",
@@ -42,13 +42,12 @@ impl Encoding {
     }
 }
 
-/// The two ways in which a string can fail to be a HyperLogLog; `Display` gives the whole error line of
-/// Redis.
+/// Why a string is not a valid HyperLogLog; `Display` gives the whole error line of Redis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HllError {
-    /// The header is wrong.
+    /// The header is invalid.
     NotHyperLogLog,
-    /// The header is right, the registers are not.
+    /// The header is valid, the registers are not.
     Corrupted,
 }
 
@@ -63,8 +62,8 @@ impl std::fmt::Display for HllError {
 
 impl std::error::Error for HllError {}
 
-/// An empty value, sparse, with a valid cached count of zero. PFADD, also without elements, then calls
-/// [`invalidate_cache`] as Redis does.
+/// An empty value, sparse, with a valid cached count of zero. PFADD, also without elements, then
+/// calls [`invalidate_cache`] as Redis does.
 pub fn create() -> Vec<u8> {
     let mut value = vec![0; HEADER];
     value[..4].copy_from_slice(MAGIC);
@@ -73,7 +72,7 @@ pub fn create() -> Vec<u8> {
     value
 }
 
-/// Looks at the header only, as Redis does before each command.
+/// Checks only the header, as Redis does before each command.
 pub fn check(value: &[u8]) -> Result<Encoding, HllError> {
     if value.len() < HEADER || !value.starts_with(MAGIC) {
         return Err(HllError::NotHyperLogLog);
@@ -106,15 +105,15 @@ pub fn invalidate_cache(value: &mut [u8]) {
     }
 }
 
-/// Adds an element; true when a register changed (the cached count is then out of date). A sparse value grows
-/// up to `sparse_len_max` bytes (`hll-sparse-max-bytes`) and then turns dense.
+/// Adds an element; true when a register changed (the cached count is then out of date). A sparse
+/// value grows up to `sparse_len_max` bytes (`hll-sparse-max-bytes`) and then turns dense.
 pub fn add(value: &mut Vec<u8>, element: &[u8], sparse_len_max: usize) -> Result<bool, HllError> {
     let (index, count) = place_of(element);
     set_register(value, index, count, sparse_len_max)
 }
 
-/// As [`add`], for a dense value, which keeps its length: it can be changed in place. Nothing is changed in
-/// another.
+/// As [`add`], for a dense value, which keeps its length and is changed in place. Changes no other
+/// value.
 pub fn add_dense(value: &mut [u8], element: &[u8]) -> bool {
     if value.len() != DENSE_LEN {
         return false;
@@ -144,7 +143,7 @@ fn set_register(
     Ok(changed)
 }
 
-/// Estimates the number of distinct elements of one value, without regard to the cache.
+/// Estimates the number of distinct elements of one value, ignoring the cached count.
 pub fn count(value: &[u8]) -> Result<u64, HllError> {
     let mut histogram = [0u32; 64];
     match check(value)? {
@@ -163,8 +162,8 @@ pub fn count(value: &[u8]) -> Result<u64, HllError> {
     Ok(estimate(&histogram))
 }
 
-/// One byte per register: the union of several values, for PFCOUNT with several keys, PFMERGE and PFDEBUG
-/// GETREG.
+/// One byte per register: the union of several values, for PFCOUNT with several keys, PFMERGE and
+/// PFDEBUG GETREG.
 #[derive(Clone)]
 pub struct Registers(Box<[u8; REGISTERS]>);
 
@@ -175,8 +174,9 @@ impl Default for Registers {
 }
 
 impl Registers {
-    /// Takes the greater of each register and that of `value`. Returns the encoding of `value`: PFMERGE
-    /// stores a dense result when any input was dense. After an error the registers are partly merged.
+    /// Takes the greater of each register and that of `value`. Returns the encoding of `value`:
+    /// PFMERGE stores a dense result when any input was dense. After an error the registers are
+    /// partly merged.
     pub fn merge(&mut self, value: &[u8]) -> Result<Encoding, HllError> {
         let encoding = check(value)?;
         match encoding {
@@ -209,8 +209,8 @@ impl Registers {
         self.0.as_slice()
     }
 
-    /// PFMERGE's last step: raises the registers of the target (an existing value or [`create`]d), dense
-    /// first if `dense`, and marks its cached count as out of date.
+    /// PFMERGE's last step: raises the registers of the target (an existing value or [`create`]d),
+    /// dense first if `dense`, and marks its cached count as out of date.
     pub fn store(&self, target: &mut Vec<u8>, dense: bool, sparse_len_max: usize) -> Result<(), HllError> {
         if dense {
             to_dense(target)?;
@@ -282,8 +282,8 @@ fn murmur_hash(bytes: &[u8]) -> u64 {
     hash ^ hash >> 47
 }
 
-/// The register of an element, and the value it asks for: one more than the zeros that end the rest of its
-/// hash.
+/// The register of an element, and the value that it requires: one more than the number of trailing
+/// zeros in the rest of its hash.
 fn place_of(element: &[u8]) -> (usize, u8) {
     let hash = murmur_hash(element);
     let run = hash >> INDEX_BITS | 1 << RUN_BITS;
@@ -330,8 +330,8 @@ struct Run {
     len: usize,
 }
 
-/// The opcode at `at`: its value and length in registers, and its size in bytes. `None` at the end, or when
-/// it is cut off.
+/// The opcode at `at`: its value and length in registers, and its size in bytes. `None` at the end,
+/// or when it is cut off.
 fn opcode(value: &[u8], at: usize) -> Option<((u8, usize), usize)> {
     let byte = *value.get(at)?;
     Some(match byte >> 6 {
@@ -409,7 +409,7 @@ fn sparse_raise(value: &mut Vec<u8>, index: usize, count: u8, len_max: usize) ->
     if len == 1 && bytes == 1 {
         value[at] = value_opcode(count, 1);
     } else {
-        // Split into what is before the register, itself, and what is behind it: at most five bytes.
+        // Split into the registers before it, itself, and those after it: at most five bytes.
         let (before, behind) = (index - first, first + len - 1 - index);
         let mut split = Vec::with_capacity(5);
         if old == 0 {
@@ -465,7 +465,7 @@ fn estimate(histogram: &[u32; 64]) -> u64 {
     }
     sum += registers * sigma(f64::from(histogram[0]) / registers);
     let estimate = ALPHA * registers * registers / sum;
-    // Only registers that no element can have produced leave the sum zero; this is what C makes of infinity.
+    // Only registers that no element can produce leave the sum zero; C converts infinity to this.
     if estimate.is_finite() { estimate.round() as u64 } else { 1 << 63 }
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A sorted set of integers in the width that the largest needs: Redis's intset.
 //!
-//! HOT PATH: no allocation but for growth, no lock, no logging, no syscalls.
+//! HOT PATH: no allocation but for growth, no lock, no logging, no system call.
 //!
-//! Wire format (RDB files and DUMP payloads carry it): width in bytes (2, 4 or 8) and number of integers as
-//! u32, then the integers in ascending order, everything little endian. In memory only the integers are in
-//! the block; the block's word holds number and width. The set never goes back to a smaller width, as in
-//! Redis.
+//! Wire format (RDB files and DUMP payloads carry it): width in bytes (2, 4 or 8) and number of
+//! integers as u32, then the integers in ascending order, everything little endian. In memory only
+//! the integers are in the block; the block's word holds number and width. The set never goes back
+//! to a smaller width, as in Redis.
 
 use crate::thin_block::{ThinBlock, round_capacity};
 
@@ -65,8 +65,8 @@ impl IntSet {
         IntSet { block: ThinBlock::zeroed(0) }
     }
 
-    /// Reads the wire format; `None` unless it is exactly one set, sorted and without doubles. Refuses empty
-    /// sets as Redis does.
+    /// Reads the wire format; `None` unless it is exactly one set, sorted and without doubles.
+    /// Refuses empty sets as Redis does.
     pub fn from_bytes(bytes: &[u8]) -> Option<IntSet> {
         let (width, rest) = bytes.split_first_chunk::<4>()?;
         let (length, content) = rest.split_first_chunk::<4>()?;
@@ -94,7 +94,7 @@ impl IntSet {
         Some(set)
     }
 
-    /// The same set for a second owner, who shares the block until one of the two changes (see
+    /// A second owner of the same set, which shares the block until one of the two changes (see
     /// [`cow`](crate::cow)).
     pub fn cow(&self) -> IntSet {
         IntSet { block: self.block.cow() }
@@ -193,7 +193,7 @@ impl IntSet {
         width_class(number) <= self.class() && self.search(number).is_ok()
     }
 
-    /// Adds `number`. False when it was there, or when the set holds [`MAX_LEN`] integers.
+    /// Adds `number`. False if it was present, or if the set holds [`MAX_LEN`] integers.
     pub fn add(&mut self, number: i64) -> bool {
         let length = self.len();
         if length >= MAX_LEN {
@@ -202,7 +202,8 @@ impl IntSet {
         let class = width_class(number);
         if class > self.class() {
             self.widen(class);
-            // It needs more room than any that is there, so it lies before or behind all of them.
+            // It needs a larger width than any present number, so it lies before or after all of
+            // them.
             self.insert_at(if number < 0 { 0 } else { length }, number);
             return true;
         }
@@ -231,7 +232,7 @@ impl IntSet {
         let (length, old) = (self.len(), self.class());
         self.block.resize(round_capacity((length + 1) * (2 << class)));
         let bytes = self.block.bytes_mut();
-        // From the end, so that nothing is overwritten before it was read.
+        // From the end, so that nothing is overwritten before it is read.
         for index in (0..length).rev() {
             if let Some(number) = read(bytes, old, index) {
                 write(bytes, class, index, number);

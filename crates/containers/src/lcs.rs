@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The longest common subsequence of two strings, as the LCS command reports it.
 //!
-//! Redis fills a table of lengths, four bytes a cell, and walks it back from the far corner. Neighbouring
-//! cells of a row differ by 0 or 1, so here a row is one bit per cell, computed 64 cells at a time (Hyyro's
-//! form of the bit-parallel recurrence): a zero bit says "one longer than the cell before". The walk back
-//! needs nothing more. Of a cell with different bytes the walk goes up if the cell above is greater than the
-//! one before, and as the cell itself is the greater of the two, that is so just when it is greater than the
-//! one before: when its bit is zero. So the same subsequence and the same ranges come out as from the full
-//! table, in a thirty-second of its memory.
+//! Redis fills a table of lengths, four bytes per cell, and walks it back from the far corner.
+//! Neighbouring cells of a row differ by 0 or 1, so here a row is one bit per cell, computed 64
+//! cells at a time (Hyyro's form of the bit-parallel recurrence): a zero bit means "one longer than
+//! the previous cell". The walk back needs nothing more. At a cell with different bytes the walk
+//! goes up if the cell above is greater than the previous one. The cell itself is the greater of
+//! these two, so that is the case exactly when it is greater than the previous one: when its bit is
+//! zero. The result is the same subsequence, with the same ranges, as from the full table, in a
+//! thirty-second of the memory.
 
 use std::ops::RangeInclusive;
 
@@ -31,7 +32,7 @@ impl std::fmt::Display for LcsError {
 
 impl std::error::Error for LcsError {}
 
-/// A common run of bytes: where it stands in the first and in the second string.
+/// A common run of bytes: its position in the first and in the second string.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Match {
     pub first: RangeInclusive<usize>,
@@ -45,9 +46,9 @@ impl Match {
     }
 }
 
-/// Redis's limits, to be asked before anything is computed: `bulk_len_max` is `proto-max-bulk-len`, which the
-/// table that Redis would need must not exceed. It also bounds the time taken, and the memory here to a
-/// thirty-second of it.
+/// Checks Redis's limits, before anything is computed: `bulk_len_max` is `proto-max-bulk-len`,
+/// which the table that Redis would need must not exceed. The check also bounds the time, and the
+/// memory needed here to a thirty-second of the limit.
 pub fn check_limits(first_len: usize, second_len: usize, bulk_len_max: u64) -> Result<(), LcsError> {
     const LEN_MAX: usize = u32::MAX as usize - 1;
     if first_len >= LEN_MAX || second_len >= LEN_MAX {
@@ -76,8 +77,9 @@ pub fn subsequence(first: &[u8], second: &[u8]) -> Vec<u8> {
     reversed
 }
 
-/// The runs that make up the subsequence, from the end of the strings to their beginning as Redis lists them,
-/// without those shorter than `bytes_min`; and the length of the whole subsequence, short runs included.
+/// The runs of the subsequence, from the end of the strings to their start as Redis lists them,
+/// without those shorter than `bytes_min`; and the length of the whole subsequence, including short
+/// runs.
 pub fn matches(first: &[u8], second: &[u8], bytes_min: usize) -> (Vec<Match>, usize) {
     let mut found: Vec<Match> = Vec::new();
     let mut total = 0;
@@ -89,7 +91,7 @@ pub fn matches(first: &[u8], second: &[u8], bytes_min: usize) -> (Vec<Match>, us
                 last.second = column..=*last.second.end();
             }
             last => {
-                // A finished run that is too short makes room for the new one.
+                // The new run replaces a finished one that is too short.
                 if last.is_some_and(|last| last.bytes() < bytes_min) {
                     found.pop();
                 }
@@ -107,7 +109,8 @@ pub fn matches(first: &[u8], second: &[u8], bytes_min: usize) -> (Vec<Match>, us
 struct Masks {
     words: usize,
     columns: usize,
-    /// Byte values that occur get consecutive rows of `words`; row 0 is empty, for those that do not.
+    /// Byte values that occur get consecutive rows of `words`; row 0 is empty, for those that do
+    /// not.
     row_of: [u16; 256],
     bits: Vec<u64>,
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Pure data structures of general use; no server, no locks, no clock.
+//! Data structures of general use, pure: no server, no locks, no clock.
 //!
-//! The structures of single value types stand in those types' folders (crate `types`).
+//! Structures that belong to a single value type are in that type's folder (crate `types`).
 
 pub mod bits;
 pub mod cow;

@@ -20,8 +20,8 @@ impl Default for HashLimits {
 /// Settings of lists.
 #[derive(Clone, Copy, Debug)]
 pub struct ListLimits {
-    /// `list-max-listpack-size`: positive, elements a node; negative, -1 to -5 for 4, 8, 16, 32 and 64 KB a
-    /// node
+    /// `list-max-listpack-size`: positive, elements a node; negative, -1 to -5 for 4, 8, 16, 32 and
+    /// 64 KB a node
     pub max_listpack_size: i32,
     /// `list-compress-depth`: nodes at each end that are never compressed; 0 compresses none
     pub compress_depth: usize,
@@ -98,11 +98,11 @@ impl SetLimits {
     }
 }
 
-/// Up to where a sorted set stays one packed list (`zset-max-listpack-entries` and
+/// Limits up to which a sorted set is one packed list (`zset-max-listpack-entries` and
 /// `zset-max-listpack-value`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PackedLimits {
-    /// Most members.
+    /// Maximum number of members.
     pub entries_max: usize,
     /// Longest member in bytes.
     pub value_bytes_max: usize,
@@ -117,7 +117,7 @@ impl Default for PackedLimits {
 /// When a block is full (`stream-node-max-bytes`, `stream-node-max-entries`); 0 means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockLimits {
-    /// Bytes of a block, the new texts included, from which on the next entry starts a new one.
+    /// Bytes of a block, including the new texts, from which on the next entry starts a new block.
     pub bytes_max: usize,
     /// Entries of a block, deleted ones included.
     pub entries_max: usize,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A packed list or something larger behind one tagged pointer, for collections that are small
-//! mostly: an enum of the two takes two words, which is much beside a few short fields.
+//! A packed list or a larger form behind one tagged pointer, for collections that are mostly small:
+//! an enum of the two takes two words, which is much beside a few short fields.
 //!
 //! Invariants (kept here alone): with the lowest bit clear the word is a [`Listpack`]; with it set,
 //! the rest is the pointer of a leaked `Box<T>`. Both pointers are aligned to at least 2 and never
@@ -44,7 +44,8 @@ impl<T> PackedOr<T> {
     pub fn packed(list: Listpack) -> PackedOr<T> {
         let () = Self::SIZES;
         let list = ManuallyDrop::new(list);
-        // SAFETY: a packed list is one pointer, transparently, which is never null; it is not dropped here.
+        // SAFETY: a packed list is one pointer, transparently, which is never null; it is not
+        // dropped here.
         let word = unsafe { std::mem::transmute_copy::<ManuallyDrop<Listpack>, NonNull<u8>>(&list) };
         debug_assert_eq!(word.addr().get() & TAG, 0);
         PackedOr { word, owns: PhantomData }
@@ -66,7 +67,7 @@ impl<T> PackedOr<T> {
         NonNull::new(self.word.as_ptr().map_addr(|address| address & !TAG).cast())
     }
 
-    /// What it is.
+    /// The form, for reading.
     #[inline]
     pub fn get(&self) -> Form<&Listpack, &T> {
         match self.boxed() {
@@ -77,13 +78,13 @@ impl<T> PackedOr<T> {
         }
     }
 
-    /// What it is, for changing.
+    /// The form, for changing.
     #[inline]
     pub fn get_mut(&mut self) -> Form<&mut Listpack, &mut T> {
         match self.boxed() {
             // SAFETY: as in `get`; borrowed for itself alone.
             Some(mut table) => Form::Table(unsafe { table.as_mut() }),
-            // SAFETY: as above. Whatever list is put there is untagged, too.
+            // SAFETY: as above. Any list that the caller stores there is untagged, too.
             None => Form::Packed(unsafe { &mut *std::ptr::from_mut(&mut self.word).cast::<Listpack>() }),
         }
     }
@@ -94,7 +95,7 @@ impl<T> Drop for PackedOr<T> {
         match self.boxed() {
             // SAFETY: leaked by `table`, freed once.
             Some(table) => drop(unsafe { Box::from_raw(table.as_ptr()) }),
-            // SAFETY: the word is a packed list that nobody else owns and that is not used afterwards.
+            // SAFETY: the word is a packed list with no other owner, and is not used afterwards.
             None => unsafe { std::ptr::from_mut(&mut self.word).cast::<Listpack>().drop_in_place() },
         }
     }

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A heap block behind one thin pointer: capacity, one word for the owner, then bytes.
 //!
-//! Sets of integers and the segments of the member tables live in such blocks, because a pointer of
-//! 8 bytes in the owner and 8 bytes in the block cost less than a `Vec` in every small value. The
-//! block knows nothing of what is stored in it, and never hands out a byte that was not
-//! initialised.
+//! Sets of integers and the segments of the member tables are such blocks, because a pointer of 8
+//! bytes in the owner and 8 bytes in the block cost less than a `Vec` in every small value. The
+//! block does not interpret its content, and never hands out an uninitialised byte.
 //!
 //! Invariants (kept here alone): the pointer is valid for `HEADER + capacity` bytes, allocated with
 //! the layout of that size; the first word is the capacity; every byte behind the header is
-//! initialised at all times (new ones are zero), which is why the whole capacity can be handed out
-//! as a plain slice.
+//! initialised at all times (new ones are zero), so that the whole capacity can be handed out as a
+//! plain slice.
 //!
-//! A block can be shared (see [`cow`](crate::cow), whose rules hold here, too): its mark is the
+//! A block can be shared (see [`cow`](crate::cow), whose rules apply here, too): its mark is the
 //! highest bit of the first word.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error, realloc};
@@ -51,9 +50,9 @@ fn layout(capacity: usize) -> Layout {
         .expect("a size that fits the address space")
 }
 
-/// The smallest size of an allocation (in bytes, an allocator's size class) that holds `bytes`. Classes are 8
-/// bytes apart up to 64 and then four to a doubling, as in jemalloc with a quantum of 8; a class never loses
-/// room to rounding.
+/// The smallest size of an allocation (in bytes, an allocator's size class) that holds `bytes`.
+/// Classes are 8 bytes apart up to 64 and then four to a doubling, as in jemalloc with a quantum of
+/// 8; a class never loses room to rounding.
 pub fn size_class(bytes: usize) -> usize {
     if bytes <= 64 {
         return bytes.max(8).next_multiple_of(8);
@@ -62,7 +61,8 @@ pub fn size_class(bytes: usize) -> usize {
     bytes.checked_next_multiple_of(step).unwrap_or(bytes)
 }
 
-/// The capacity that a block of at least `bytes` gets when it is rounded up to the allocator's size class.
+/// The capacity that a block of at least `bytes` gets when it is rounded up to the allocator's size
+/// class.
 pub fn round_capacity(bytes: usize) -> usize {
     (size_class(bytes.saturating_add(HEADER)) - HEADER).clamp(bytes.min(MAX_CAPACITY), MAX_CAPACITY)
 }
@@ -88,7 +88,7 @@ impl ThinBlock {
         unsafe { self.0.as_ref() }
     }
 
-    /// Where the block is, for a prefetch.
+    /// The block's address, for a prefetch.
     #[inline]
     pub fn address(&self) -> *const u8 {
         self.0.as_ptr().cast_const().cast()
@@ -100,8 +100,8 @@ impl ThinBlock {
         (self.header().capacity.load(Ordering::Relaxed) & !SHARED) as usize
     }
 
-    /// A second owner of the same block: neither changes it from now on, but copies it first. A
-    /// copy if it has two already.
+    /// A second owner of the same block: from now on either copies it before a change. A copy if
+    /// the block has two owners already.
     pub fn cow(&self) -> ThinBlock {
         if self.header().capacity.fetch_or(SHARED, Ordering::Relaxed) & SHARED != 0 {
             return self.clone();
@@ -109,7 +109,7 @@ impl ThinBlock {
         ThinBlock(self.0)
     }
 
-    /// Makes sure that nobody else has the block.
+    /// Ensures that this is the only owner.
     #[inline]
     fn own(&mut self) {
         if self.header().capacity.load(Ordering::Acquire) & SHARED != 0 {
@@ -171,8 +171,8 @@ impl ThinBlock {
         let raw = unsafe { realloc(self.0.as_ptr().cast(), layout(old), new.size()) };
         let Some(raw) = NonNull::new(raw.cast::<Header>()) else { handle_alloc_error(new) };
         self.0 = raw;
-        // SAFETY: valid for the new size; what lies behind the old capacity is zeroed before anyone can see
-        // it.
+        // SAFETY: valid for the new size; the part behind the old capacity is zeroed before it can
+        // be read.
         unsafe {
             if capacity > old {
                 std::ptr::write_bytes(raw.as_ptr().add(1).cast::<u8>().add(old), 0, capacity - old);
@@ -197,11 +197,11 @@ impl Drop for ThinBlock {
         if word.load(Ordering::Acquire) & SHARED != 0
             && word.fetch_and(!SHARED, Ordering::AcqRel) & SHARED != 0
         {
-            // It belongs to the other one.
+            // The block belongs to the other owner.
             return;
         }
         let layout = layout(self.capacity());
-        // SAFETY: allocated with this layout, and nobody else holds the pointer.
+        // SAFETY: allocated with this layout, and no other owner has the pointer.
         unsafe { dealloc(self.0.as_ptr().cast(), layout) };
     }
 }
@@ -238,7 +238,7 @@ mod tests {
             assert_eq!(shared.address(), block.address(), "no copy");
             change(&mut block);
             assert!(shared.bytes() == [1; 100] && shared.word() == 5 && shared.capacity() == 100);
-            // The owner alone again: it changes in place.
+            // The only owner again: it changes in place.
             block = shared;
             let place = block.address();
             block.bytes_mut().fill(1);

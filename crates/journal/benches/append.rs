@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a change costs that is journalled: the time of one append, alone and while another thread
-//! appends as well (divan).
+//! The cost of journalling a change: time of one append, alone and while another thread appends
+//! (divan).
 //!
-//! `cargo bench -p braid-journal`. A thread reads behind, as the one does that writes the append-only file.
+//! `cargo bench -p braid-journal`. A thread reads behind, like the one that writes the append-only
+//! file.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -31,7 +32,7 @@ fn read_behind(journal: &Journal, mut reader: Reader, over: &AtomicBool) {
     reader.end(journal);
 }
 
-/// With so many other threads that append as fast as they can.
+/// `others`: number of other threads that append as fast as they can.
 #[divan::bench(args = [0, 1])]
 fn append_request(bencher: Bencher<'_, '_>, others: usize) {
     let journal = Journal::new(1 + others);

@@ -4,11 +4,11 @@
 //!
 //! Flow: a thread that changes keys collects requests in its [`Unit`]; before it releases the keys'
 //! locks, [`Journal::append`] reserves a range of the log for the unit and copies it there. Ranges
-//! are reserved under the locks, so the order of the log agrees with what every client sees,
-//! although threads copy in parallel. A [`Reader`] (the append-only file's thread) takes complete
-//! ranges, and chunks that all readers have passed are freed.
+//! are reserved under the locks, so the order of the log agrees with the order that every client
+//! sees, although threads copy in parallel. A [`Reader`] (the append-only file's thread) takes
+//! complete ranges, and chunks that all readers have passed are freed.
 //!
-//! This crate knows neither keys nor commands nor files.
+//! This crate knows no keys, commands or files.
 
 mod log;
 mod unit;

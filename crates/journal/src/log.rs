@@ -43,8 +43,8 @@ use backlog::{Asides, Backlog};
 
 use crate::unit::{EXEC, MULTI, Unit, push_select};
 
-/// Bytes of a chunk. Few under the model checker, so that units lie across several, and under Miri,
-/// which looks at each byte whenever a chunk is borrowed.
+/// Bytes per chunk. Few under the model checker, so that units span several, and under Miri, which
+/// checks each byte whenever a chunk is borrowed.
 const CHUNK: usize = if cfg!(feature = "model") {
     64
 } else if cfg!(miri) {
@@ -54,16 +54,16 @@ const CHUNK: usize = if cfg!(feature = "model") {
 };
 /// Bytes of a cache line.
 const LINE: usize = 64;
-/// Chunks that are kept for later when they have been read.
+/// Number of read chunks kept for reuse.
 const SPARE_CHUNKS: usize = 8;
-/// Bits of the end's word that have the database.
+/// Bits of the end's word for the database.
 const DB_BITS: u32 = 8;
-/// No request has chosen a database yet, or one with a number that has no room in the word.
+/// No database is selected, or one whose number does not fit the word.
 pub const NO_DATABASE: u32 = (1 << DB_BITS) - 1;
 
 struct Chunk(Box<[UnsafeCell<u8>]>);
 
-// SAFETY: see the module's comment: ranges have one writer each, and are read only when they are complete.
+// SAFETY: see the module's comment: ranges have one writer each, and are read only once complete.
 unsafe impl Sync for Chunk {}
 
 impl Chunk {
@@ -74,11 +74,11 @@ impl Chunk {
     /// # Safety
     /// The range belongs to the calling thread.
     unsafe fn write(&self, at: usize, bytes: &[u8]) {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.room(at, bytes.len()) }.copy_from_slice(bytes);
     }
 
-    /// Prefetches the cache lines of the next units: a reader on another core had them last.
+    /// Prefetches the cache lines of the next units, which a reader on another core had last.
     #[inline]
     fn prefetch(&self, at: usize) {
         for ahead in [LINE, 2 * LINE] {
@@ -93,8 +93,8 @@ impl Chunk {
     #[expect(clippy::mut_from_ref, reason = "as of a cell: the range is the caller's alone")]
     unsafe fn room(&self, at: usize, len: usize) -> &mut [u8] {
         let room = &self.0[at..at + len];
-        // SAFETY: in bounds (checked by the slice) and initialised; nobody else touches the range
-        // (the caller's).
+        // SAFETY: in bounds (checked by the slice) and initialised; no other access to the range
+        // (guaranteed by the caller).
         unsafe { std::slice::from_raw_parts_mut(UnsafeCell::raw_get(room.as_ptr()), len) }
     }
 
@@ -102,7 +102,7 @@ impl Chunk {
     /// The range is complete.
     unsafe fn read(&self, at: usize, len: usize) -> &[u8] {
         let range = &self.0[at..at + len];
-        // SAFETY: in bounds, initialised, and not written any more (the caller's).
+        // SAFETY: in bounds, initialised, and no longer written (guaranteed by the caller).
         unsafe { std::slice::from_raw_parts(range.as_ptr().cast(), len) }
     }
 }
@@ -114,12 +114,12 @@ struct Chunks {
     list: VecDeque<Arc<Chunk>>,
     spare: Vec<Arc<Chunk>>,
     readers: Vec<Position>,
-    /// Bytes kept although all readers have passed them.
+    /// Bytes kept after all readers have passed them.
     backlog: Option<Backlog>,
     asides: Asides,
 }
 
-/// Where a reader is.
+/// A reader's position.
 #[derive(Clone)]
 struct Position {
     offset: Arc<AtomicU64>,
@@ -128,40 +128,39 @@ struct Position {
 
 /// The log of all changes. One per server.
 pub struct Journal {
-    /// The end of what has been taken, and the database at the end.
+    /// End of the reserved ranges, and the database selected there.
     end: Padded<AtomicU64>,
-    /// For each thread an offset that is not behind the range that it writes now; `u64::MAX` while
+    /// For each thread an offset that is not behind the range that it is writing; `u64::MAX` while
     /// it writes none.
     notes: Slots<Padded<AtomicU64>>,
     chunks: Mutex<Chunks>,
-    /// Who is waiting for new bytes: [`SLEEPER`], [`BELL`].
+    /// Waiting consumers: [`SLEEPER`], [`BELL`].
     wanted_by: Padded<AtomicU64>,
     sleeper: Mutex<Option<Thread>>,
     bell: OnceLock<Bell>,
 }
 
-/// Rung when there is something to read.
+/// Called when there is something to read.
 type Bell = Box<dyn Fn() + Send + Sync>;
 
 /// A thread sleeps in [`Reader::wait`].
 const SLEEPER: u64 = 1;
-/// The bell is to be rung.
+/// The bell must be rung.
 const BELL: u64 = 2;
 
-/// A thread's part in the journal: what it collects, and where it wrote last.
+/// A thread's part of the journal: the unit being collected, and the end of its last append.
 #[derive(Default)]
 pub struct Writer {
     pub unit: Unit,
-    /// Something was appended since this was last checked: readers of the log are to be woken
-    /// when the locks are released.
+    /// A unit was appended since this was last checked: readers of the log must be woken after the
+    /// locks are released.
     pub news: bool,
-    /// Where what was appended last ends.
+    /// End of the last append.
     pub end: u64,
     chunk: Option<(u64, Arc<Chunk>)>,
 }
 
-/// A range of offsets that belongs to a thread: the request that chooses the database comes first
-/// if it has to.
+/// A range of offsets reserved by a thread: it begins with the SELECT for its database if needed.
 struct Range {
     start: u64,
     end: u64,
@@ -177,7 +176,8 @@ fn pack(offset: u64, db: u32) -> u64 {
 }
 
 impl Journal {
-    /// An empty log for up to so many threads; none may append before [`Journal::make_room_for_threads`].
+    /// An empty log for up to this many threads; none may append before
+    /// [`Journal::make_room_for_threads`].
     pub fn new(threads_max: usize) -> Journal {
         Journal {
             end: Padded::new(AtomicU64::new(pack(0, NO_DATABASE))),
@@ -189,7 +189,7 @@ impl Journal {
         }
     }
 
-    /// Provides for so many threads.
+    /// Makes room for this many threads.
     pub fn make_room_for_threads(&self, threads: usize) {
         self.notes.grow(threads, |_| Padded::new(AtomicU64::new(u64::MAX)));
     }
@@ -200,23 +200,23 @@ impl Journal {
         unpack(self.end.load(Acquire)).0
     }
 
-    /// The database that the last request was for, if one was chosen.
+    /// The database of the last request, if one is selected.
     pub fn database(&self) -> Option<u32> {
         let (_, db) = unpack(self.end.load(Acquire));
         (db != NO_DATABASE).then_some(db)
     }
 
-    /// Everything before this offset is complete and may be read. It is the boundary of a unit. The
-    /// answer may be less than an earlier one, when a thread has just begun that saw an older end;
-    /// what was complete stays complete.
+    /// Everything before this offset is complete and may be read. It is the boundary of a unit. It
+    /// may be less than an earlier result, if a thread that saw an older end has just begun;
+    /// complete ranges stay complete.
     pub fn complete(&self) -> u64 {
-        // A thread that has taken a range before this end has published its offset before.
+        // A thread that has reserved a range before this end has published its offset before.
         let (end, _) = unpack(self.end.load(Acquire));
         self.notes.iter().map(|note| note.load(Acquire)).fold(end, u64::min)
     }
 
-    /// The next unit chooses its database anew: its reader begins there. Nobody may append
-    /// meanwhile (the world is stopped).
+    /// Makes the next unit select its database, because its reader begins there. No thread may
+    /// append meanwhile (the world is stopped).
     pub fn forget_database(&self) -> u64 {
         let (end, _) = unpack(self.end.load(Acquire));
         self.end.store(pack(end, NO_DATABASE), Release);
@@ -229,8 +229,8 @@ impl Journal {
         prefetch_to_write(&raw const *self.end);
     }
 
-    /// Gives what a thread has collected its place in the log and copies it there; the locks of all
-    /// keys concerned are held. `slot` is the thread's.
+    /// Reserves a place in the log for the thread's unit and copies it there; the locks of all keys
+    /// concerned are held. `slot` is the thread's.
     #[inline]
     pub fn append(&self, slot: usize, writer: &mut Writer) {
         let Writer { unit, chunk, news, end: last } = writer;
@@ -243,7 +243,7 @@ impl Journal {
             self.copy(chunk, start, unit.bytes());
         } else {
             let mut at = start;
-            // In a transaction the database is chosen within, as in Redis.
+            // The database of a transaction is selected within it, as in Redis.
             for part in [multi, &select, unit.bytes(), exec] {
                 self.copy(chunk, at, part);
                 at += part.len() as u64;
@@ -269,7 +269,7 @@ impl Journal {
             Some((number, chunk))
                 if *number == start / CHUNK as u64 && place + len <= CHUNK && select.is_empty() =>
             {
-                // SAFETY: the range has been taken by this thread.
+                // SAFETY: this thread has reserved the range.
                 request::write(unsafe { chunk.room(place, len) }, args);
                 chunk.prefetch(place + len);
             }
@@ -291,14 +291,15 @@ impl Journal {
         self.copy(chunk, start, &bytes);
     }
 
-    /// Takes a range of `len` bytes, and of what chooses the first database if the log's last
-    /// request is for another; what is for none leaves the choice as it is. The thread's note says
-    /// so until the caller, who has written it then, takes the note away.
+    /// Reserves a range of `len` bytes, and of a SELECT for the first database if the log's last
+    /// request is for another. `databases`: the first and the last one; `None` leaves the selection
+    /// unchanged. The thread's note announces the range until the caller, after writing it, clears
+    /// the note.
     #[inline]
     fn take(&self, slot: usize, databases: Option<(u32, u32)>, len: usize) -> Range {
         let mut select = Vec::new();
         let mut word = self.end.load(Relaxed);
-        // Ends only grow: whatever range it is going to be, it does not begin before this.
+        // Ends only grow: wherever the range will be, it does not begin before this.
         let note = &self.notes[slot];
         if !planted(Fault::NoteComesLate) {
             note.store(word >> DB_BITS, Release);
@@ -307,7 +308,7 @@ impl Journal {
             let (start, db) = unpack(word);
             let (first_db, last_db) = databases.unwrap_or((db, db));
             if databases.is_none() {
-                // Nothing is chosen.
+                // No database is selected.
             } else if db != first_db || db == NO_DATABASE {
                 if select.is_empty() {
                     push_select(&mut select, first_db);
@@ -325,7 +326,8 @@ impl Journal {
             }
         };
         if cfg!(feature = "model") {
-            // Copying is no step that the checker knows; this is one, at which others may come in between.
+            // Copying is not a step to the checker; this load is one, at which other threads may be
+            // scheduled.
             self.end.load(Relaxed);
         }
         if planted(Fault::NoteComesLate) {
@@ -339,7 +341,7 @@ impl Journal {
         let place = (at % CHUNK as u64) as usize;
         match cached {
             Some((number, chunk)) if *number == at / CHUNK as u64 && place + bytes.len() <= CHUNK => {
-                // SAFETY: the range has been taken by this thread.
+                // SAFETY: this thread has reserved the range.
                 unsafe { chunk.write(place, bytes) };
             }
             _ => self.copy_across(cached, at, bytes),
@@ -356,14 +358,14 @@ impl Journal {
             let Some((_, chunk)) = cached else { return };
             let place = (at % CHUNK as u64) as usize;
             let (now, later) = bytes.split_at(bytes.len().min(CHUNK - place));
-            // SAFETY: the range has been taken by this thread.
+            // SAFETY: this thread has reserved the range.
             unsafe { chunk.write(place, now) };
             at += now.len() as u64;
             bytes = later;
         }
     }
 
-    /// A chunk by its number, made if it is not there yet.
+    /// A chunk by its number, allocated if needed.
     #[cold]
     fn chunk(&self, number: u64) -> Arc<Chunk> {
         let mut chunks = lock(&self.chunks);
@@ -381,14 +383,14 @@ impl Journal {
         chunk
     }
 
-    /// Bytes of memory that the log takes.
+    /// Memory of the log, in bytes.
     pub fn memory_bytes(&self) -> usize {
         let chunks = lock(&self.chunks);
         (chunks.list.len() + chunks.spare.len()) * CHUNK
     }
 
-    /// A reader of what is appended from now on, asides left out ([`Journal::append_aside`]).
-    /// Nobody may append meanwhile (the world is stopped).
+    /// A reader of everything appended from now on, except asides ([`Journal::append_aside`]). No
+    /// thread may append meanwhile (the world is stopped).
     pub fn reader(&self) -> Reader {
         self.add_reader(&mut lock(&self.chunks), self.end(), true)
     }
@@ -399,12 +401,12 @@ impl Journal {
         Reader { position }
     }
 
-    /// Has the thread that sleeps in [`Reader::wait`] look again. Comes after what it is to see: an
-    /// [`Journal::append`], or a change of what it asks for before it sleeps.
+    /// Wakes the thread that sleeps in [`Reader::wait`]. To be called after the event that it must
+    /// see: an [`Journal::append`], or a change of the condition that it checks before it sleeps.
     #[inline]
     pub fn wake(&self) {
-        // A plain load on processors that order stores as strictly as x86 does; the step on the end
-        // before it was the barrier.
+        // A plain load on processors that order stores as strictly as x86; the preceding step on
+        // the end was the barrier.
         if self.wanted_by.load(SeqCst) != 0 {
             self.wake_now();
         }
@@ -425,13 +427,13 @@ impl Journal {
         }
     }
 
-    /// Says how the bell is rung; once.
+    /// Sets the bell; once.
     pub fn set_bell(&self, bell: impl Fn() + Send + Sync + 'static) {
-        // A second one would change nothing.
+        // A second call has no effect.
         let _ = self.bell.set(Box::new(bell));
     }
 
-    /// Has the bell rung, once, when something is appended behind `seen`, at the next
+    /// Requests one ring of the bell when something is appended behind `seen`, at the next
     /// [`Journal::wake`]. True if that has happened already: the caller checks again instead of
     /// going to sleep.
     pub fn wants_bell(&self, seen: u64) -> bool {
@@ -441,7 +443,7 @@ impl Journal {
         looked_before.unwrap_or(end) > seen
     }
 
-    /// Gives back the chunks that all readers have passed and no backlog keeps.
+    /// Frees the chunks that all readers have passed and no backlog keeps.
     fn trim(&self) {
         self.trim_chunks(&mut lock(&self.chunks));
     }
@@ -452,7 +454,7 @@ impl Journal {
         let least = positions().map(|(offset, _)| offset).min();
         let still_skips = positions().filter(|(_, skips)| *skips).map(|(offset, _)| offset).min();
         chunks.asides.forget_before(still_skips.unwrap_or(u64::MAX));
-        // Without a reader nothing needs to be kept; what is being written now still has its chunks.
+        // Without a reader no data is kept; ranges being written still have their chunks.
         let complete = self.complete();
         let kept = chunks.backlog.as_ref().map_or(u64::MAX, |backlog| backlog.first(complete));
         let least = least.unwrap_or(complete).min(kept);
@@ -469,7 +471,7 @@ impl Journal {
     }
 }
 
-/// A reader's position in the log. The log keeps everything behind it.
+/// A reader's position in the log, which keeps everything behind it.
 pub struct Reader {
     position: Position,
 }
@@ -480,9 +482,9 @@ impl Reader {
         self.position.offset.load(Relaxed)
     }
 
-    /// Shows `visit` the bytes from the reader's position up to `end`, in pieces, until it answers
-    /// with how many bytes of a piece it has taken and these are not all of them. The position
-    /// moves by what was taken. `end` is at most [`Journal::complete`].
+    /// Passes the bytes from the reader's position up to `end` to `visit`, in pieces, until it
+    /// takes less than a whole piece; `visit` returns the number of bytes that it has taken. The
+    /// position advances by the bytes taken. `end` is at most [`Journal::complete`].
     pub fn read(&mut self, journal: &Journal, end: u64, mut visit: impl FnMut(&[u8]) -> usize) {
         debug_assert!(end <= journal.end());
         let mut at = self.position();
@@ -500,7 +502,7 @@ impl Reader {
                 }
             }
             let chunk = journal.chunk(at / CHUNK as u64);
-            // SAFETY: complete, as the caller says.
+            // SAFETY: complete, as guaranteed by the caller.
             let taken = visit(unsafe { chunk.read(place, len) });
             at += taken as u64;
             if taken < len {
@@ -511,8 +513,8 @@ impl Reader {
         journal.trim();
     }
 
-    /// Sleeps until [`Journal::wake`] is called after something was appended behind `seen`, or
-    /// `is_called` became true; or until `most` is over. One thread may. What `is_called` looks at
+    /// Sleeps until [`Journal::wake`] is called after an append behind `seen`, or until `is_called`
+    /// is true, or for at most `most`. Only one thread may sleep. The data that `is_called` reads
     /// is under a lock, which the waking thread has released before its call.
     pub fn wait(
         &mut self,
@@ -531,7 +533,7 @@ impl Reader {
         journal.wanted_by.fetch_and(!SLEEPER, Relaxed);
     }
 
-    /// Ends reading: the log keeps nothing for this reader any more.
+    /// Ends reading: the log keeps no data for this reader any more.
     pub fn end(self, journal: &Journal) {
         lock(&journal.chunks).readers.retain(|reader| !Arc::ptr_eq(&reader.offset, &self.position.offset));
         journal.trim();

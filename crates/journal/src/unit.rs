@@ -6,7 +6,7 @@
 
 use braid_resp::request;
 
-/// Bytes of buffer that a thread keeps between two units.
+/// Buffer memory that a thread keeps between two units, in bytes.
 const KEPT_BYTES: usize = 64 << 10;
 
 pub(crate) const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
@@ -17,23 +17,23 @@ pub(crate) const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
 pub struct Unit {
     bytes: Vec<u8>,
     requests: u32,
-    /// The databases that the first and the last request are for.
+    /// The databases of the first and of the last request.
     first_db: u32,
     db: u32,
-    /// The present command has said itself what is to be repeated.
+    /// The present command has stated the requests to journal itself.
     explicit: bool,
-    /// Requests that come behind it and only some readers see.
+    /// Requests after it that only some readers see.
     pub(crate) asides: Vec<u8>,
 }
 
 impl Unit {
-    /// True if nothing has been added.
+    /// True if no request has been added.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.requests == 0
     }
 
-    /// Requests so far.
+    /// Number of requests so far.
     pub fn requests(&self) -> u32 {
         self.requests
     }
@@ -45,27 +45,28 @@ impl Unit {
         request::push(&mut self.bytes, args);
     }
 
-    /// As [`Unit::push`], by a command that knows better than its arguments what is to be repeated:
-    /// [`Unit::take_explicit`] tells.
+    /// As [`Unit::push`], for a command that does not journal its own arguments; see
+    /// [`Unit::take_explicit`].
     pub fn push_explicit(&mut self, db: u32, args: &[&[u8]]) {
         self.explicit = true;
         self.push(db, args);
     }
 
     /// Adds a request that only replicas see
-    /// ([`Journal::append_aside`](crate::Journal::append_aside)), when what was added has happened
-    /// there. The unit must not be empty.
+    /// ([`Journal::append_aside`](crate::Journal::append_aside)), after the unit's changes have
+    /// been applied there. The unit must not be empty.
     pub fn push_aside(&mut self, args: &[&[u8]]) {
         debug_assert!(self.requests > 0, "asides of nothing are appended at once");
         request::push(&mut self.asides, args);
     }
 
-    /// The present command leaves nothing to be repeated, or has said what.
+    /// The present command does not journal its own arguments: it journals nothing, or other
+    /// requests.
     pub fn set_explicit(&mut self) {
         self.explicit = true;
     }
 
-    /// Whether the command that has just ended has said itself what is to be repeated.
+    /// True if the command that has just ended stated its requests itself; resets that.
     #[inline]
     pub fn take_explicit(&mut self) -> bool {
         std::mem::take(&mut self.explicit)
@@ -82,7 +83,7 @@ impl Unit {
         self.requests += 1;
     }
 
-    /// The encoded requests, without what a transaction has around them.
+    /// The encoded requests, without MULTI and EXEC.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -91,7 +92,7 @@ impl Unit {
         (self.first_db, self.db)
     }
 
-    /// Begins anew.
+    /// Empties the unit.
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.requests = 0;
@@ -103,7 +104,7 @@ impl Unit {
     }
 }
 
-/// Adds the request that chooses a database.
+/// Appends a SELECT of a database.
 pub(crate) fn push_select(out: &mut Vec<u8>, db: u32) {
     request::push(out, &[b"SELECT", itoa::Buffer::new().format(db).as_bytes()]);
 }

@@ -2,10 +2,9 @@
 //! The journal under the model checker, which explores interleavings of its real code:
 //! `cargo test -p braid-journal --features model --test model`.
 //!
-//! As with the models of `braid-base`, each runs as the code is and with a fault planted in it,
-//! with which some schedule must fail. The checker runs everything sequentially consistent: that
-//! the orderings which the code names suffice for that is argued in `src/log.rs`, and cannot be
-//! seen here.
+//! As with the models of `braid-base`, each runs with the code as it is and with a planted fault,
+//! with which some schedule must fail. The checker's execution is sequentially consistent:
+//! `src/log.rs` argues why the weaker orderings in the code suffice, which cannot be seen here.
 
 #![cfg(feature = "model")]
 
@@ -20,12 +19,12 @@ const SCHEDULES: usize = 6_000;
 const APPENDERS: usize = 2;
 const UNITS: usize = 2;
 
-/// What a unit is recognised by, in the log as text.
+/// The text by which a unit is recognised in the log.
 fn name(slot: usize, unit: usize) -> String {
     format!("<{slot}.{unit}{}>", "-".repeat(unit * 50))
 }
 
-/// Adds everything up to an offset to what was read.
+/// Appends everything up to an offset to the data read.
 fn read(journal: &Journal, reader: &mut Reader, end: u64, log: &mut Vec<u8>) {
     reader.read(journal, end, |piece| {
         log.extend_from_slice(piece);
@@ -33,8 +32,8 @@ fn read(journal: &Journal, reader: &mut Reader, end: u64, log: &mut Vec<u8>) {
     });
 }
 
-/// Threads append; one reads and sleeps when there is nothing to be read. It gets every unit whole
-/// and each thread's in order, and is woken: that it comes to an end is part of the assertion.
+/// Threads append; one reads and sleeps when there is nothing to read. It gets every unit whole and
+/// each thread's in order, and is woken: that it ends is part of the assertion.
 fn appenders_and_a_reader() {
     let journal = Arc::new(Journal::new(APPENDERS));
     journal.make_room_for_threads(APPENDERS);
@@ -45,7 +44,7 @@ fn appenders_and_a_reader() {
             thread::spawn(move || {
                 let mut writer = Writer::default();
                 for unit in 0..UNITS {
-                    // Two databases: who comes next may have to choose another one.
+                    // Two databases: the next thread may have to select another one.
                     let (db, name) = (slot as u32, name(slot, unit));
                     if unit == 0 {
                         writer.unit.push(db, &[name.as_bytes()]);
@@ -89,9 +88,8 @@ fn appenders_and_a_reader() {
     assert_eq!((left, next), ("", [UNITS; APPENDERS]));
 }
 
-/// Threads append; one follows them as loops follow the log for replicas: it has its bell rung, and
-/// waits for nothing else. In the middle of the backlog another reader begins, and sees what the
-/// first one saw from there on.
+/// Threads append; one follows them like a loop that feeds replicas: it waits only for its bell. In
+/// the middle of the backlog another reader begins, and sees what the first one saw from there on.
 fn appenders_and_a_bell() {
     let journal = Arc::new(Journal::new(APPENDERS));
     journal.make_room_for_threads(APPENDERS);
@@ -152,7 +150,7 @@ fn nobody_sleeps_on_when_something_was_appended() {
     holds_unless(Fault::SleeperLooksBefore, SCHEDULES, appenders_and_a_reader);
 }
 
-/// The reader is called without anything to read, as it is to go on with another file, or to end.
+/// The reader is called without new data, as when it must switch to another file, or end.
 fn a_call_and_a_reader() {
     let journal = Arc::new(Journal::new(1));
     let is_called = Arc::new(Mutex::new(false));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The table by itself: look-ups, insertions and removals at several sizes, its worst single insertion, and
-//! bytes per key.
+//! The table on its own: look-ups, insertions and removals at several sizes, the slowest single
+//! insertion, and bytes per key.
 //!
 //! `cargo bench -p braid-keyspace --bench table`; with BRAID_BENCH_LARGE=1 also at 20 million keys
-//! (2 GiB). With _RJEM_MALLOC_CONF=dirty_decay_ms:-1 the allocator keeps what is freed, so that the
-//! second time the kernel has no page to give: what it takes for that is in the first time only.
+//! (2 GiB). With _RJEM_MALLOC_CONF=dirty_decay_ms:-1 the allocator keeps freed memory, so only the
+//! first round includes the time in which the kernel provides pages.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -26,10 +26,10 @@ const SMALL: u64 = 1_000;
 const MIDDLE: u64 = 1_000_000;
 const LARGE: u64 = 20_000_000;
 const SHARD_BITS: u32 = 10;
-/// No insertion is to take longer.
+/// Upper limit for a single insertion.
 const LONG: Duration = Duration::from_millis(2);
 
-/// As many tables as a keyspace has shards.
+/// One table for each shard of a keyspace.
 struct Tables {
     tables: Vec<Table>,
     limbo: Limbo,
@@ -110,7 +110,7 @@ fn find_miss(bencher: divan::Bencher, keys: u64) {
     bencher.bench_local(|| black_box(tables.find(keys + random.u64(0..keys))).is_some());
 }
 
-/// One removal and one insertion: the number of keys stays.
+/// One removal and one insertion, so that the number of keys stays the same.
 #[divan::bench(args = sizes(), sample_count = 20, sample_size = 20_000)]
 fn remove_and_insert(bencher: divan::Bencher, keys: u64) {
     let (mut tables, mut random) = (Tables::filled(keys), fastrand::Rng::with_seed(1));
@@ -131,14 +131,14 @@ fn resident_bytes() -> usize {
     status.split_whitespace().nth(1).and_then(|pages| pages.parse::<usize>().ok()).unwrap_or(0) * 4096
 }
 
-/// Time that this thread has really run: that during which other programs had the processor is not in it.
+/// Processor time of this thread, without the time in which other programs ran.
 fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Prints what a key of 16 bytes with a value of 32 takes over its content, and the slowest
-/// insertion of all, by the clock and in processor time.
+/// Prints the overhead of a key of 16 bytes with a value of 32 bytes, and the slowest insertion, in
+/// wall time and in processor time.
 fn report(keys: u64) {
     let (used, resident) = (used_bytes(), resident_bytes());
     let mut tables = Tables::empty();

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Transactions: what a command costs above the table, and how far two threads get beyond one.
+//! Transactions: the cost of a command on top of the table's, and the speedup of two threads over
+//! one.
 //!
-//! `cargo bench -p braid-keyspace --bench txn`. The ratios at the end are of commands per second, two threads
-//! to one, best of several rounds each; keys are random, or one for all.
+//! `cargo bench -p braid-keyspace --bench txn`. The ratios at the end are commands per second of
+//! two threads to those of one, best of several rounds each; keys are random, or all the same.
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -90,11 +91,12 @@ fn set_random(bencher: divan::Bencher) {
 fn pin(core: usize) {
     let mut cores = rustix::thread::CpuSet::new();
     cores.set(core);
-    // Where it is not allowed the figures are noisier, not wrong.
+    // Without pinning the figures are noisier, but not wrong.
     let _ = rustix::thread::sched_setaffinity(None, &cores);
 }
 
-/// Seconds for `COMMANDS` commands on each of `threads` pinned threads, in batches of 16 inside the gate.
+/// Seconds for `COMMANDS` commands on each of `threads` pinned threads, in batches of 16 inside the
+/// gate.
 fn seconds(
     threads: usize,
     keyspace: &Keyspace,

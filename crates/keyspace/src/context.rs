@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What an executing thread brings along: its gate slot, its limbo, its counters and its source of
-//! randomness.
+//! An executing thread's own state: its gate slot, limbo, counters and random number generator.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -21,36 +20,37 @@ pub struct Context {
     pub slot: usize,
     /// Unlinked memory that waits to be freed.
     pub limbo: Limbo,
-    /// The thread's counters, shared with whoever sums them.
+    /// The thread's counters, which other threads read for INFO.
     pub counters: Arc<Padded<Counters>>,
-    /// There is something in `stale` or `ready`, or the command has begun to wait: one look after
-    /// each body tells.
+    /// Set when `stale` or `ready` is not empty or the command has begun to wait, so that one test
+    /// after each body is enough.
     pub follow_up: Cell<bool>,
-    /// Keys that a read under a shared lock found past their expiry; removed when the lock is released.
+    /// Keys that a read under a shared lock found past their expiry; removed when the lock is
+    /// released.
     pub stale: RefCell<Vec<(u32, Box<[u8]>)>>,
-    /// Keys that were changed and that clients wait for, in the order of the changes.
+    /// Changed keys that clients wait for, in the order of the changes.
     pub ready: RefCell<Vec<(u32, Box<[u8]>)>>,
-    /// Keys that were changed and that clients have read, with these clients.
+    /// Changed keys that tracking clients have read, with these clients.
     pub invalidated: RefCell<Vec<(Box<[u8]>, Readers)>>,
-    /// Keys that were changed, while somebody wants to know of all.
+    /// All changed keys, while some client tracks in broadcasting mode.
     pub broadcast: RefCell<Vec<Box<[u8]>>>,
-    /// What the present command has changed, for the journal.
+    /// Changes of the present command, for the journal.
     pub journal: Writer,
-    /// A script has said that what it changes is not to be journalled.
+    /// A script has switched off journalling of its changes (`redis.set_repl`).
     pub unjournalled: bool,
-    /// Arguments of the present command, by their index, that the journal is to have in another spelling.
+    /// Arguments of the present command, by index, that are journalled in another spelling.
     pub respelled: Vec<(usize, Vec<u8>)>,
-    /// The thread had to step outside of the gate in the middle of a batch, and has not come in
-    /// again: no key may be touched.
+    /// The thread had to step outside of the gate in the middle of a batch and has not come in
+    /// again: it must not touch any key.
     pub outside: bool,
-    /// What let the present command run has changed while the thread was outside: the command has
-    /// done nothing, and is to be checked again.
+    /// While the thread was outside, a condition changed on which the present command was admitted.
+    /// The command has done nothing and must be checked again.
     pub outdated: bool,
     /// Keys sampled for eviction.
     pub eviction: Pool,
-    /// Commands up to the next one that is looked at closer, that included; 0 while none is.
+    /// Commands until the next one that is sampled, including that one; 0 while none is sampled.
     pub until_sample: u32,
-    /// Randomness for sampling; never for anything that must not be guessed.
+    /// Random numbers for sampling; never for anything that must not be guessable.
     pub random: fastrand::Rng,
 }
 
@@ -79,15 +79,15 @@ impl Context {
 }
 
 impl Keyspace {
-    /// Stops the world for a command. Nothing if somebody else has stopped it for long; the thread
-    /// is outside of the gate then.
+    /// Stops the world for a command. `None` if another thread keeps it stopped for long; this
+    /// thread is then outside of the gate.
     pub fn stop_world(&self, context: &mut Context) -> Option<World<'_>> {
         let world = self.gate.close_unless_busy(context.slot);
         context.outside = world.is_none();
         world
     }
 
-    /// Comes back inside after the thread had to step outside. False if it cannot yet.
+    /// Enters the gate again after the thread had to step outside. False if it cannot yet.
     pub fn come_in(&self, context: &mut Context) -> bool {
         if context.outside {
             context.outside = self.gate.enter_unless_busy(context.slot) == Entered::Busy;

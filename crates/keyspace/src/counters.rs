@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Counters of one executing thread, which other threads sum up for INFO.
+//! Counters of one executing thread, summed by other threads for INFO.
 //!
 //! HOT PATH: an addition is a relaxed load and a relaxed store, since only the owner adds.
 
@@ -13,7 +13,7 @@ macro_rules! counters {
         pub struct Counters { $($(#[$doc])* pub $name: Counter),* }
 
         impl Counters {
-            /// Sets all to zero (CONFIG RESETSTAT); additions that run meanwhile may survive.
+            /// Sets all counters to zero (CONFIG RESETSTAT); concurrent additions may survive.
             pub fn reset(&self) { $(self.$name.0.store(0, Relaxed);)* }
         }
     };
@@ -30,13 +30,13 @@ impl Counter {
         self.0.store(self.0.load(Relaxed).wrapping_add(amount), Relaxed);
     }
 
-    /// Takes back what was added, as far as it has not been set to zero meanwhile; only the owning
-    /// thread may.
+    /// Subtracts an earlier addition, but not below zero (the counter may have been reset since);
+    /// only the owning thread may.
     pub fn take_back(&self, amount: u64) {
         self.0.store(self.get().saturating_sub(amount), Relaxed);
     }
 
-    /// Raises it to `value` if that is more; only the owning thread may.
+    /// Raises the counter to `value` if that is larger; only the owning thread may.
     #[inline]
     pub fn raise(&self, value: u64) {
         if value > self.get() {
@@ -44,12 +44,10 @@ impl Counter {
         }
     }
 
-    /// The present value.
     pub fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }
 
-    /// Sets it to zero.
     pub fn reset(&self) {
         self.0.store(0, Relaxed);
     }

@@ -1,38 +1,37 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Entries as they were at one moment, for a snapshot: large collections and strings share memory with
-//! the living entry until it changes (copy on write).
+//! Entries as of a snapshot's cut. Large collections and strings share memory with the living entry
+//! until it changes (copy on write).
 
 use crate::entry::{Entry, Value, ValueRef};
 
-/// An entry with a large collection or string as it was at one moment: in no table, sharing memory
-/// with the entry that it was made of (copy on write).
+/// A copy-on-write copy of an entry with a large collection or string. It is in no table and shares
+/// memory with the original entry.
 pub struct CowEntry(Entry<'static>);
 
-// SAFETY: it owns the entry, which nobody else can reach; what its collection shares with another
-// one is neither's to change.
+// SAFETY: it owns the entry, which is unreachable otherwise; neither side changes memory that both
+// share.
 unsafe impl Send for CowEntry {}
 
 impl CowEntry {
-    /// Shares the collection of an entry, or its long string; nothing if it has neither.
+    /// Shares the collection or the long string of an entry; `None` if it has neither.
     ///
     /// # Safety
     /// The caller holds the entry's shard exclusively and has no reference to the collection.
     pub(crate) unsafe fn of(entry: Entry<'_>) -> Option<CowEntry> {
         let value = match entry.value() {
             ValueRef::Blob(blob) => Value::Blob(blob.clone()),
-            // SAFETY: the caller's.
+            // SAFETY: guaranteed by the caller.
             _ => Value::Object(unsafe { entry.collection_mut() }?.cow()),
         };
         Some(CowEntry(Entry::allocate(entry.key(), value, entry.expiry(), entry.clock())))
     }
 
-    /// Bytes of memory that it keeps once the entry that it was made of has changed, whatever was
-    /// changed: those of a string.
+    /// Bytes that this copy keeps allocated once the original has changed, whichever part changed:
+    /// those of a string; 0 for a collection.
     pub fn kept_bytes(&self) -> usize {
         if let ValueRef::Blob(blob) = self.0.value() { blob.allocation_bytes() } else { 0 }
     }
 
-    /// The entry.
     pub fn entry(&self) -> Entry<'_> {
         self.0
     }
@@ -45,15 +44,15 @@ impl Drop for CowEntry {
     }
 }
 
-/// True for an entry with a collection that is better shared than copied.
+/// True for an entry with a collection that is shared rather than copied.
 pub(crate) fn is_large_collection(entry: Entry<'_>) -> bool {
     matches!(entry.value(), ValueRef::Object(object) if object.is_large())
 }
 
-/// A string of more bytes is better shared than encoded.
+/// A string of more bytes is shared rather than encoded.
 const LARGE_STRING: usize = 64 * 1024;
 
-/// True for an entry that is better shared than encoded.
+/// True for an entry that is shared rather than encoded.
 pub(crate) fn is_large(entry: Entry<'_>) -> bool {
     match entry.value() {
         ValueRef::Blob(blob) => blob.len() > LARGE_STRING,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! An entry: one allocation that holds a key, its expiry, its access clock and, for short strings, the value.
+//! An entry: one allocation that holds a key, its expiry, its access clock and, for short strings,
+//! the value.
 //!
 //! HOT PATH: no allocation but the entry's own, no lock, no logging, no system call.
 //!
@@ -44,15 +45,15 @@ const EMBEDDED_RAW: u8 = 1 << ENCODING_SHIFT;
 const INTEGER: u8 = 2 << ENCODING_SHIFT;
 const BLOB: u8 = 3 << ENCODING_SHIFT;
 const ENCODING: u8 = 3 << ENCODING_SHIFT;
-/// 0 for strings; for other types the low bits of their number, of which the others stand where
-/// strings have their encoding.
+/// The low bits of the type's number (0 = string). Types other than strings keep the remaining bits
+/// of the number where strings keep their encoding.
 const TYPE: u8 = 0x07;
-/// See `snapshot.rs`.
+/// The mark of snapshots; see `snapshot.rs`.
 pub(crate) const MARK: u8 = 0x08;
 const HAS_EXPIRY: u8 = 0x40;
 const LONG_KEY: u8 = 0x80;
 
-/// A type's number as bits of an entry's kind.
+/// The bits of an entry's kind that hold a type's number.
 const fn bits_of(kind: Type) -> u8 {
     kind.number() & TYPE | (kind.number() >> 3) << ENCODING_SHIFT
 }
@@ -73,7 +74,7 @@ struct Header {
     value_len: u16,
 }
 
-/// A value on its way into an entry.
+/// A value to be stored in an entry.
 pub enum Value<'a> {
     /// A string kept as bytes; with `raw` it answers OBJECT ENCODING `raw` even when short (it was
     /// modified in place).
@@ -108,7 +109,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// What an entry holds, for reading.
+/// An entry's value, for reading.
 #[derive(Clone, Copy)]
 pub enum ValueRef<'a> {
     Bytes(&'a [u8]),
@@ -117,7 +118,7 @@ pub enum ValueRef<'a> {
     Object(ObjectRef<'a>),
 }
 
-/// A reference to a living entry.
+/// A reference to a live entry.
 #[derive(Clone, Copy)]
 pub struct Entry<'a> {
     header: NonNull<Header>,
@@ -136,7 +137,7 @@ fn offsets(kind: u8, key_len: usize, value_len: usize) -> (usize, usize, Layout)
 }
 
 impl<'a> Entry<'a> {
-    /// Makes an entry. It belongs to nobody yet: put it into a table or release it.
+    /// Makes an entry in no table yet: the caller inserts or releases it.
     pub fn allocate(key: &[u8], value: Value<'_>, expiry: Option<i64>, clock: u32) -> Entry<'a> {
         let mut kind = if expiry.is_some() { HAS_EXPIRY } else { 0 };
         if key.len() > 255 {
@@ -157,7 +158,8 @@ impl<'a> Entry<'a> {
         // SAFETY: the layout holds at least a header and a payload word or key.
         let Some(block) = NonNull::new(unsafe { alloc(layout) }) else { handle_alloc_error(layout) };
         let base = block.as_ptr();
-        // SAFETY: every offset lies within the allocation by `offsets`, and nobody else can see it yet.
+        // SAFETY: every offset lies within the allocation by `offsets`, and no other thread can see
+        // it yet.
         unsafe {
             block.cast::<Header>().write(Header {
                 clock: AtomicU32::new(clock),
@@ -183,10 +185,10 @@ impl<'a> Entry<'a> {
         Entry { header: block.cast(), life: PhantomData }
     }
 
-    /// The entry behind an address that [`Entry::address`] gave.
+    /// The entry at an address that [`Entry::address`] returned.
     ///
     /// # Safety
-    /// The entry has not been released and is not while the result lives.
+    /// The entry has not been released, and will not be while the result lives.
     #[inline]
     pub unsafe fn from_address(address: u64) -> Entry<'a> {
         Entry {
@@ -205,17 +207,17 @@ impl<'a> Entry<'a> {
     /// Frees the entry and the value it owns.
     ///
     /// # Safety
-    /// Nobody can reach the entry any more, and it has not been released before.
+    /// No thread can reach the entry any more, and it has not been released before.
     pub unsafe fn release(self) {
         let layout = self.layout();
-        // SAFETY: the caller's; the payload is owned by the entry and dropped once.
+        // SAFETY: guaranteed by the caller; the payload is owned by the entry and dropped once.
         unsafe {
             drop(self.take_owned());
             dealloc(self.header.as_ptr().cast(), layout);
         }
     }
 
-    /// Takes the blob or object out of the entry, which is then only good for being deallocated.
+    /// Moves the blob or object out of the entry, which may then only be deallocated.
     ///
     /// # Safety
     /// As for `release`; at most once.
@@ -306,13 +308,13 @@ impl<'a> Entry<'a> {
         self.has_expiry().then(|| unsafe { &*self.byte_ptr(8).cast::<AtomicI64>() })
     }
 
-    /// When the key expires, ms since the Unix epoch.
+    /// Expiry in ms since the Unix epoch.
     #[inline]
     pub fn expiry(self) -> Option<i64> {
         self.expiry_cell().map(|cell| cell.load(Relaxed))
     }
 
-    /// Changes the expiry in place. Only for an entry that has one.
+    /// Changes the expiry in place. The entry must have one.
     pub fn set_expiry(self, at: i64) {
         self.expiry_cell().expect("an entry with an expiry").store(at, Relaxed);
     }
@@ -329,8 +331,8 @@ impl<'a> Entry<'a> {
         self.header().clock.load(Relaxed) & 0x00ff_ffff
     }
 
-    /// Sets the access clock; does not write when it is that already, so that readers of a hot key
-    /// share its line.
+    /// Sets the access clock. Does not write an unchanged value, so that readers of a hot key share
+    /// its cache line.
     #[inline]
     pub fn set_clock(self, clock: u32) {
         if self.clock() != clock {
@@ -344,13 +346,14 @@ impl<'a> Entry<'a> {
         self.kind() & MARK
     }
 
-    /// Changes the mark. The caller holds the shard: exclusively, or shared as the only one that marks.
+    /// Changes the mark. The caller holds the shard: exclusively, or shared as the only one that
+    /// marks.
     #[inline]
     pub(crate) fn set_mark(self, mark: u8) {
         self.header().kind.store(self.kind() & !MARK | mark, Relaxed);
     }
 
-    /// The value for reading, under the shard's lock.
+    /// The value, for reading under the shard's lock.
     #[inline]
     pub fn value(self) -> ValueRef<'a> {
         let kind = self.kind();
@@ -381,7 +384,7 @@ impl<'a> Entry<'a> {
         unsafe { &mut *in_word::<T>(self.payload()) }
     }
 
-    /// The collection for writing, of any type; nothing for a string.
+    /// The collection for writing, of any type; `None` for a string.
     ///
     /// # Safety
     /// The caller holds the shard exclusively and makes no second reference to the same object.
@@ -406,7 +409,8 @@ impl<'a> Entry<'a> {
         self.kind() & TYPE == 0 && self.kind() & ENCODING == BLOB
     }
 
-    /// The embedded string, short form of [`Entry::value`] for hot paths: payload pointer words, length.
+    /// Length of an embedded string, read without the rest of [`Entry::value`], for hot paths;
+    /// `None` for other values.
     #[inline]
     pub fn embedded_len(self) -> Option<usize> {
         let kind = self.kind();
@@ -435,8 +439,8 @@ impl<'a> Entry<'a> {
     }
 
     /// Overwrites an embedded string with another of the same length, or an integer with an
-    /// integer. False if the shapes differ (nothing is changed then). The encoding stays what it
-    /// was, so a `raw` one only takes raw values.
+    /// integer. False, with nothing changed, if the shapes differ. The encoding stays, so a `raw`
+    /// string only takes raw values.
     #[inline]
     pub fn overwrite(self, value: &Value<'_>) -> bool {
         let kind = self.kind();
@@ -483,7 +487,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// What OBJECT ENCODING answers.
+    /// The reply of OBJECT ENCODING.
     pub fn encoding_name(self) -> &'static str {
         let kind = self.kind();
         if kind & TYPE != 0 {
@@ -502,8 +506,8 @@ impl<'a> Entry<'a> {
         self.kind() & TYPE == 0 && matches!(self.kind() & ENCODING, EMBEDDED_RAW | BLOB)
     }
 
-    /// Makes an entry with the same value under another key or expiry, moving a blob or object out
-    /// of this one, which must then be deallocated by [`Entry::release_shell`].
+    /// Makes an entry with the same value under another key or expiry. A blob or object is moved
+    /// out of this entry, which must then be deallocated by [`Entry::release_shell`].
     ///
     /// # Safety
     /// The caller holds the shard exclusively; afterwards only `release_shell` may be called on
@@ -514,7 +518,7 @@ impl<'a> Entry<'a> {
         } else if let ValueRef::Bytes(bytes) = self.value() {
             Value::Bytes { bytes, raw: self.is_raw() }
         } else {
-            // SAFETY: the caller's: the payload leaves this entry once.
+            // SAFETY: guaranteed by the caller: the payload leaves this entry once.
             unsafe { self.take_owned() }.expect("a blob or an object")
         };
         Entry::allocate(key, value, expiry, self.clock())
@@ -525,11 +529,11 @@ impl<'a> Entry<'a> {
     /// # Safety
     /// As for `release`, after `move_to`.
     pub unsafe fn release_shell(self) {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { dealloc(self.header.as_ptr().cast(), self.layout()) };
     }
 
-    /// Bytes that the key and value take, all allocations included.
+    /// Bytes that the key and the value take, in all allocations.
     pub fn memory_bytes(self) -> usize {
         use braid_base::alloc::size_class;
         let own = size_class(self.allocation_bytes());

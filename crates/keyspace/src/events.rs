@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Keyspace events: what happens to keys, told to whoever wants to know while the key's lock is
-//! still held, so that the events of a key come in the order of its changes.
+//! Keyspace events: changes of keys, passed to the observer while the key's lock is still held, so
+//! that the events of a key come in the order of its changes.
 //!
-//! The flags of the classes that are wanted stand beside the settings that every look-up reads;
-//! with none set an event costs one test.
+//! The flags of the wanted classes stand beside the settings that every look-up reads; with none
+//! set an event costs one test.
 
 /// Classes of events, with the bits that `notify-keyspace-events` has in stock servers.
 pub mod class {
@@ -16,13 +16,13 @@ pub mod class {
     pub const EXPIRED: u32 = 1 << 8;
     pub const EVICTED: u32 = 1 << 9;
     pub const STREAM: u32 = 1 << 10;
-    /// A read of a key that is not there.
+    /// A read of a missing key.
     pub const KEY_MISS: u32 = 1 << 11;
-    /// A key that was not there before.
+    /// A key was created.
     pub const NEW: u32 = 1 << 14;
-    /// A value that was replaced as a whole.
+    /// A value was replaced as a whole.
     pub const OVERWRITTEN: u32 = 1 << 15;
-    /// A value that was replaced by one of another type.
+    /// A value was replaced by one of another type.
     pub const TYPE_CHANGED: u32 = 1 << 16;
 }
 
@@ -57,18 +57,18 @@ makers! {
     stream => STREAM;
 }
 
-/// A key was removed because its collection has nothing left, or by a command that says so.
+/// A key was removed because its collection became empty, or by a command that deletes keys.
 pub const DEL: Event = Event::generic("del");
 
-/// A read found no such key.
+/// A read of a missing key.
 pub const KEY_MISS: Event = Event { class: class::KEY_MISS, name: "keymiss" };
 
-/// A key was not there before.
+/// A key was created.
 pub const NEW: Event = Event { class: class::NEW, name: "new" };
 
-/// Whoever is told of events. Called under the key's lock: it must not take a shard's lock, nor wait.
+/// Receives events. Called under the key's lock: it must neither take a shard's lock nor wait.
 pub trait Observer: Send + Sync {
-    /// Something happened to a key. `slot` is the calling thread's; `old` is the value that is
-    /// lost, if that is to be told.
+    /// Reports an event of a key. `slot` is the calling thread's; `old` is the lost value, if such
+    /// values are to be reported (see [`Settings::events_with_values`](crate::keyspace::Settings)).
     fn event(&self, slot: usize, db: u32, event: Event, key: &[u8], old: Option<&[u8]>);
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Eviction: access clocks (LRU and LFU), and choosing a key to give up when memory is short.
+//! Eviction: access clocks (LRU and LFU), and the choice of a key to remove when memory is short.
 //!
 //! Sampling as Redis documents it: a few keys from random places compete with the best of those
-//! sampled before (`pool.rs`), and the best of all goes. Each call evicts at most one key and takes
-//! one shard lock at a time, so the caller can do it in slices and never holds up others.
+//! sampled before (`pool.rs`), and the best of all is evicted. Each call evicts at most one key and
+//! takes one shard lock at a time, so the caller can work in slices without delaying requests.
 
 mod policy;
 mod pool;
@@ -23,7 +23,7 @@ pub use pool::Pool;
 
 const EVICTED: Event = Event { class: class::EVICTED, name: "evicted" };
 
-/// New keys start with this LFU counter, so that they are not evicted before they had a chance.
+/// The LFU counter of a new key, so that it is not evicted before it had a chance to be used.
 const LFU_START: u32 = 5;
 
 /// The access clock of a new entry.
@@ -32,7 +32,7 @@ pub(crate) fn new_clock(keyspace: &Keyspace) -> u32 {
     if keyspace.settings.policy().is_lfu() { keyspace.minutes() << 8 | LFU_START } else { keyspace.clock() }
 }
 
-/// Notes an access in the entry's clock.
+/// Records an access in the entry's clock.
 #[inline]
 pub(crate) fn mark_used(keyspace: &Keyspace, entry: Entry<'_>) {
     if keyspace.settings.policy().is_lfu() {
@@ -43,7 +43,7 @@ pub(crate) fn mark_used(keyspace: &Keyspace, entry: Entry<'_>) {
     }
 }
 
-/// The LFU counter of a clock after the decay that is due by now.
+/// The LFU counter of a clock, after the decay that is due.
 pub fn lfu_counter(keyspace: &Keyspace, clock: u32) -> u32 {
     let decay = keyspace.settings.lfu_decay_minutes.load(Relaxed);
     let elapsed = keyspace.minutes().wrapping_sub(clock >> 8) & 0xffff;
@@ -62,7 +62,7 @@ fn lfu_increment(keyspace: &Keyspace, counter: u32) -> u32 {
     counter + u32::from(fastrand::f64() < 1.0 / (base * factor + 1.0))
 }
 
-/// Most seconds of idleness that an access clock can tell.
+/// The longest idle time that an access clock can express, in seconds.
 pub const IDLE_MAX: u32 = 0x00ff_ffff;
 
 /// Seconds since the last access, by the LRU clock.
@@ -70,7 +70,8 @@ pub fn idle_seconds(keyspace: &Keyspace, clock: u32) -> u32 {
     keyspace.clock().wrapping_sub(clock) & 0x00ff_ffff
 }
 
-/// When or how often the key was used, as files have it; nothing if the policy does not keep that.
+/// The key's idle time or access frequency, as dump files state it; `None` if the policy keeps
+/// neither.
 pub fn access(keyspace: &Keyspace, entry: Entry<'_>) -> Option<Access> {
     let policy = keyspace.settings.policy();
     if policy.is_lru() {
@@ -82,7 +83,7 @@ pub fn access(keyspace: &Keyspace, entry: Entry<'_>) -> Option<Access> {
     }
 }
 
-/// The access clock that makes a key look idle for so many seconds (RESTORE IDLETIME).
+/// The access clock that makes a key look idle for this many seconds (RESTORE IDLETIME).
 pub fn clock_for_idle(keyspace: &Keyspace, seconds: u32) -> u32 {
     keyspace.clock().wrapping_sub(seconds) & 0x00ff_ffff
 }
@@ -92,7 +93,7 @@ pub fn clock_for_frequency(keyspace: &Keyspace, counter: u8) -> u32 {
     keyspace.minutes() << 8 | u32::from(counter)
 }
 
-/// What an entry's score is made from: its access clock, or its expiry.
+/// The input of an entry's score: its access clock, or its expiry.
 fn stamp(policy: Policy, entry: Entry<'_>) -> u64 {
     match policy {
         Policy::VolatileTtl => entry.expiry().unwrap_or(i64::MAX).max(0) as u64,
@@ -101,7 +102,7 @@ fn stamp(policy: Policy, entry: Entry<'_>) -> u64 {
     }
 }
 
-/// How much an entry of this stamp deserves to be evicted; larger goes first.
+/// The score for eviction of an entry with this stamp; the largest is evicted first.
 fn score(keyspace: &Keyspace, policy: Policy, stamp: u64, random: &mut fastrand::Rng) -> u64 {
     match policy {
         Policy::AllKeysLru | Policy::VolatileLru => u64::from(idle_seconds(keyspace, stamp as u32)),
@@ -111,27 +112,26 @@ fn score(keyspace: &Keyspace, policy: Policy, stamp: u64, random: &mut fastrand:
     }
 }
 
-/// A key that was evicted.
+/// An evicted key.
 #[derive(Debug)]
 pub struct Evicted {
-    /// Its database.
     pub db: u32,
-    /// Its name.
     pub key: Vec<u8>,
-    /// What it took, in bytes. They are given back when no lock-free reader can see them any more,
-    /// which is after the present batch: a caller that evicts until enough is free must count them
-    /// itself or it evicts far too much.
+    /// Memory of the entry, in bytes. It is freed when no lock-free reader can see it any more,
+    /// which is after the present batch: a caller that evicts until enough is free must count these
+    /// bytes itself, or it evicts far too much.
     pub bytes: usize,
 }
 
-/// Evicts one key by the policy in force. Returns nothing if none may go.
+/// Evicts one key by the present policy. `None` if no key may be evicted.
 pub fn evict_one(keyspace: &Keyspace, context: &mut Context, now: i64) -> Option<Evicted> {
     let policy = keyspace.settings.policy();
     if policy == Policy::NoEviction {
         return None;
     }
     context.eviction.prepare(policy);
-    // Candidates may be gone, or in use, by the time one is to be deleted: try again, not for ever.
+    // Candidates may be gone, or in use again, by the time one is evicted: try again, but not for
+    // ever.
     for _ in 0..16 {
         sample(keyspace, context, policy);
         if context.eviction.is_empty() {
@@ -146,7 +146,7 @@ pub fn evict_one(keyspace: &Keyspace, context: &mut Context, now: i64) -> Option
     None
 }
 
-/// Evicts a key, if it is still what it was when it was sampled.
+/// Evicts a key, if it is unchanged since it was sampled.
 fn evict(
     keyspace: &Keyspace,
     context: &mut Context,
@@ -158,7 +158,7 @@ fn evict(
     let keys = [KeyRef { key: &key, hash: keyspace.hash(&key), write: true }];
     let mut txn = Txn::lock(keyspace, context, db, now, &keys);
     if let Some(expired) = txn.peek_expired(&key) {
-        // Its time is over anyway: it goes as an expired one.
+        // It is past its expiry: it counts as expired, not as evicted.
         let bytes = expired.memory_bytes();
         txn.write(&key);
         drop(txn);
@@ -166,8 +166,8 @@ fn evict(
     }
     let entry = txn.peek(&key)?;
     if stamp(policy, entry) != sampled || (policy.is_volatile() && !entry.has_expiry()) {
-        // Used or given another expiry since, or another key of this name. What it deserves now the
-        // next samples tell.
+        // The key was used, or its expiry changed, or it was replaced since. The next samples give
+        // it its new score.
         return None;
     }
     let bytes = entry.memory_bytes();
@@ -181,14 +181,14 @@ fn evict(
     Some(Evicted { db, key, bytes })
 }
 
-/// Buckets looked at to fill a pool that is not full.
+/// Buckets to look at while the pool is not full.
 const FILLING: u32 = 16;
-/// Places looked at before shards are searched one after the other.
+/// Random places to look at before shards are searched one after the other.
 const PLACES: u32 = 64;
 
-/// Offers keys from random places to the pool: at least as many as `maxmemory-samples` tells, more
-/// while the pool is not full. If the keyspace is nearly empty, every shard in turn is searched so
-/// that the last key is found too.
+/// Offers keys from random places to the pool: at least `maxmemory-samples` of them, more while the
+/// pool is not full. If the keyspace is nearly empty, every shard in turn is searched, so that even
+/// the last key is found.
 fn sample(keyspace: &Keyspace, context: &mut Context, policy: Policy) {
     let samples = keyspace.settings.eviction_samples.load(Relaxed).max(1) as usize;
     let Context { eviction: pool, random, .. } = context;

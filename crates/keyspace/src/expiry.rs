@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Active expiry: removing keys, and members of collections, that are past their expiry though nobody asks
-//! for them.
+//! Active expiry: removes keys, and members of collections, that are past their expiry even if no
+//! command touches them.
 //!
-//! Each table knows a time before which none of its keys expires, and so does each segment; a pass
-//! only walks segments where something is due. Collections whose members expire are noted beside
-//! the table (`member_expiry_index.rs`), in order of time. Work is bounded by `budget` entries
-//! looked at per call, and each shard's lock is held for one shard's share of it only.
+//! Each table and each segment keeps a time before which none of its keys expires; a pass only
+//! walks segments where a key is due. Collections whose members expire are listed beside the table
+//! (`member_expiry_index.rs`), in order of time. The work of a call is bounded by `budget` entries
+//! examined, and each shard's lock is held only for that shard's part of it.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -13,19 +13,19 @@ use crate::context::Context;
 use crate::keyspace::Keyspace;
 use crate::txn::{KeyRef, NOTHING_EXPIRED, Txn};
 
-/// What a pass found.
+/// The result of a pass.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Pass {
-    /// Keys removed because they were past their expiry.
+    /// Keys removed.
     pub removed: usize,
-    /// Members of collections removed for that reason.
+    /// Members of collections removed.
     pub members: usize,
-    /// True when all that was due was removed.
+    /// True if everything that was due has been removed.
     pub complete: bool,
 }
 
-/// Removes keys past their expiry from the shards `first, first + step, ...`, looking at about `budget`
-/// entries. Called by each executing thread for its own share of the shards.
+/// Removes keys past their expiry from the shards `first, first + step, ...`, examining about
+/// `budget` entries. Each executing thread calls it for its own share of the shards.
 pub fn expire_due(
     keyspace: &Keyspace,
     context: &mut Context,
@@ -91,12 +91,12 @@ fn expire_table(
     (looked, due.len(), complete)
 }
 
-/// Members removed from one collection before the next one's turn comes and the lock is given up for a
-/// moment.
+/// Members removed from one collection before the lock is released for a moment and the next
+/// collection gets its turn.
 const MEMBERS_AT_ONCE: usize = 256;
 
-/// Removes members of one shard's collections; how many collections and members were looked at, and how many
-/// members went.
+/// Removes members of one shard's collections. Returns the number of collections and members
+/// examined, and the number of members removed.
 fn expire_members(
     keyspace: &Keyspace,
     context: &mut Context,
@@ -115,7 +115,8 @@ fn expire_members(
     (looked, removed)
 }
 
-/// The earliest time at which a key of these shards, or a member of a collection there, may expire.
+/// The earliest time at which a key of these shards, or a member of a collection in them, may
+/// expire.
 pub fn next_due(keyspace: &Keyspace, (first, step): (u32, u32)) -> Option<i64> {
     (first..keyspace.shard_count() as u32)
         .step_by(step as usize)
@@ -126,8 +127,8 @@ pub fn next_due(keyspace: &Keyspace, (first, step): (u32, u32)) -> Option<i64> {
 }
 
 impl Keyspace {
-    /// Removes the keys past their expiry that a replica's own clients have written: the primary does
-    /// not know of them. The thread is inside of the gate.
+    /// Removes the keys past their expiry that clients of this replica have written: the primary
+    /// does not know them. The thread is inside the gate.
     pub fn expire_own(&self, context: &mut Context, now: i64) {
         let mut own = std::mem::take(&mut *self.own_expiring.lock());
         own.retain(|(db, key)| {
@@ -137,17 +138,17 @@ impl Keyspace {
         self.own_expiring.lock().extend(own);
     }
 
-    /// How many such keys there are.
+    /// Number of keys with an expiry that clients of this replica have written.
     pub fn own_expiring_keys(&self) -> usize {
         self.own_expiring.lock().len()
     }
 
-    /// Forgets these keys: this server is no replica any more.
+    /// Forgets these keys: this server is no longer a replica.
     pub fn forget_own_expiring(&self) {
         self.own_expiring.lock().clear();
     }
 
-    /// Removes one key if it is past its expiry; for readers that found an expired key and want it gone.
+    /// Removes one key if it is past its expiry; for keys that a reader found expired.
     pub fn expire_key(&self, context: &mut Context, db: u32, now: i64, key: &[u8]) {
         if self.settings.keeps_expired.load(Relaxed) {
             return;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a transaction tells the journal: the requests that repeat what it has changed.
+//! A transaction's side of the journal: collects the requests that repeat its changes.
 //!
-//! HOT PATH: nothing but a look at one flag while nobody wants a journal.
+//! HOT PATH: one test of a flag while nothing reads the journal.
 //!
-//! The dispatcher adds a command's own arguments when its body has changed anything; a body whose
-//! arguments would not repeat what it did (they name a span of time, it chose at random, it took
-//! what was there) says so itself with [`Txn::journal_as`]. Keys and members that are lost by
-//! expiry and eviction are journalled here. All of it gets its place in the log before the locks
-//! are released.
+//! The dispatcher adds a command's own arguments when its body has made a change. A body whose
+//! arguments would not repeat its effect (relative times, random choices, results that depend on
+//! the moment) states the requests itself with [`Txn::journal_as`]. Keys and members lost by expiry
+//! and eviction are journalled here. Everything gets its place in the log before the locks are
+//! released.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -45,7 +45,7 @@ impl From<i64> for Arg<'_> {
     }
 }
 
-/// [`Txn::journal_as_with`] with arguments of either kind.
+/// [`Txn::journal_as_with`] with arguments of both kinds.
 #[macro_export]
 macro_rules! journal_as {
     ($txn:expr, $($arg:expr),+ $(,)?) => {
@@ -62,14 +62,14 @@ impl Txn<'_> {
         self.keyspace().settings.journals.load(Relaxed) != 0 && !self.context.unjournalled
     }
 
-    /// Gets ready for changes to be journalled soon.
+    /// Prefetches the journal's memory for a change that will be journalled soon.
     #[inline]
     pub fn prefetch_journal(&self) {
         self.keyspace().journal.prefetch();
     }
 
-    /// Has a request repeated for the present command instead of its own arguments; one of several,
-    /// perhaps. To be called when what it repeats has happened.
+    /// Journals a request in place of the present command's own arguments; may be called several
+    /// times. To be called after the change that the request repeats.
     #[inline]
     pub fn journal_as(&mut self, args: &[&[u8]]) {
         if self.journals() {
@@ -100,14 +100,14 @@ impl Txn<'_> {
         }
     }
 
-    /// Has nothing repeated for the present command, beyond what [`Txn::journal_as`] was told.
+    /// Journals nothing for the present command beyond the requests passed to [`Txn::journal_as`].
     pub fn journal_nothing(&mut self) {
         if self.journals() {
             self.context.journal.unit.set_explicit();
         }
     }
 
-    /// Has one of the present command's own arguments repeated in another spelling, which means the same.
+    /// Journals one of the present command's arguments in another spelling of the same meaning.
     #[cold]
     pub fn journal_respelled(&mut self, index: usize, text: Vec<u8>) {
         if self.journals() {
@@ -115,7 +115,7 @@ impl Txn<'_> {
         }
     }
 
-    /// Has a request repeated in addition to whatever the present command leaves.
+    /// Journals a request in addition to the present command.
     #[cold]
     pub fn journal_too(&mut self, args: &[&[u8]]) {
         if self.journals() {
@@ -124,7 +124,7 @@ impl Txn<'_> {
         }
     }
 
-    /// Has the loss of a key repeated.
+    /// Journals the loss of a key.
     #[inline]
     pub(crate) fn journal_loss(&mut self, key: &[u8], why: Removal) {
         if self.journals() {
@@ -133,13 +133,13 @@ impl Txn<'_> {
         }
     }
 
-    /// Has the removal of a key repeated instead of the present command.
+    /// Journals the removal of a key in place of the present command.
     pub fn journal_removal(&mut self, key: &[u8], why: Removal) {
         let name = self.keyspace().settings.removal(why);
         self.journal_as(&[name, key]);
     }
 
-    /// Has the loss of members of a collection repeated.
+    /// Journals the loss of members of a collection.
     pub(crate) fn journal_members_loss(&mut self, kind: Type, key: &[u8], gone: &ExpiredMembers) {
         let words = kind.descriptor().and_then(|descriptor| descriptor.members.as_ref());
         let Some(name) = words.map(|words| words.remove.as_bytes()) else { return };
@@ -147,9 +147,9 @@ impl Txn<'_> {
         self.journal_too(&args.collect::<Vec<_>>());
     }
 
-    /// Has the members repeated as lost that are past their expiry, of collections that the present
-    /// command has only read: they were as good as absent for it. They are removed, and journalled
-    /// once more, by whoever changes the collection.
+    /// Journals the loss of expired members of collections that the present command has only read:
+    /// the command treated them as absent. They are removed, and journalled once more, by the next
+    /// change of the collection.
     pub fn journal_hidden_members(&mut self) {
         for index in 0..self.keys().len() {
             let Some(key) = self.keys().get(index).filter(|key| !key.write) else { continue };
@@ -166,8 +166,8 @@ impl Txn<'_> {
         }
     }
 
-    /// Has the present command's own arguments repeated. `is_alone`: it is all that happens under
-    /// the locks, so that nothing else can belong to its unit.
+    /// Journals the present command's own arguments. `is_alone`: it is the only command under these
+    /// locks, so that its unit cannot contain another.
     #[inline]
     pub fn journal_itself(&mut self, db: u32, args: &[&[u8]], is_alone: bool) {
         let (slot, journal) = (self.context.slot, &mut self.context.journal);
@@ -178,8 +178,8 @@ impl Txn<'_> {
         }
     }
 
-    /// Ends a unit: what was collected takes effect together, and what follows under the same locks
-    /// is another unit.
+    /// Ends a unit: the changes collected so far take effect together; later ones under the same
+    /// locks belong to another unit.
     #[inline]
     pub fn journal_now(&mut self) {
         let slot = self.context.slot;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Lazy freeing: a background thread drops what would take long to drop on a request's path.
+//! Lazy freeing: a background thread drops values that would take long to drop on a request's path.
 //!
-//! Whatever is sent here is unreachable already; the thread only gives memory back.
+//! Everything sent here is unreachable already; the thread only gives memory back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,16 +11,16 @@ use parking_lot::Mutex;
 
 use crate::entry::Entry;
 
-/// Something to drop.
+/// Memory to free.
 pub enum Garbage {
     /// The address of an unreachable entry.
     Entry(u64),
-    /// So many objects in parts: each step of the iterator drops one part and returns how many
-    /// objects that had.
+    /// This many objects in parts: each step of the iterator drops one part and returns its number
+    /// of objects.
     Parts(usize, Box<dyn Iterator<Item = usize> + Send>),
-    /// To be called when everything that was sent before is freed.
+    /// Called when everything sent before is freed.
     Call(Box<dyn FnOnce() + Send>),
-    /// Anything else, counted as so many objects.
+    /// Any other value, counted as this many objects.
     Other(Box<dyn Send>, usize),
 }
 
@@ -54,13 +54,13 @@ impl LazyFree {
         self.send_announced(garbage);
     }
 
-    /// Counts objects that will be handed over once nobody can see them any more: to users they are pending
-    /// from now on.
+    /// Counts objects as pending (INFO) before they are handed over, which happens once no reader
+    /// can see them any more.
     pub(crate) fn announce(&self, objects: usize) {
         self.pending.fetch_add(objects, Ordering::Relaxed);
     }
 
-    /// Hands over what was announced.
+    /// Hands over garbage that was announced.
     pub(crate) fn send_announced(&self, garbage: Garbage) {
         // The receiver only ends with the queue itself.
         let _ = self.sender.lock().send(garbage);
@@ -94,7 +94,7 @@ fn run(receiver: &Receiver<Garbage>, queue: &std::sync::Weak<LazyFree>) {
     while let Ok(garbage) = receiver.recv() {
         match garbage {
             Garbage::Entry(address) => {
-                // SAFETY: sent once, when nobody could reach it any more.
+                // SAFETY: sent once, when it was unreachable.
                 unsafe { Entry::from_address(address).release() };
                 done(queue, 1);
             }

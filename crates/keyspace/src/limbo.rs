@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Limbo: memory that is unlinked but may still be seen by a lock-free reader, until the gate's epoch says
-//! that nobody can.
+//! Limbo: memory that is unlinked but may still be seen by a lock-free reader, until the gate's
+//! epoch proves that no reader is left.
 //!
-//! One per executing thread. While there is a single executing thread nothing waits here. What is
-//! expensive to free (a big collection, a big blob) goes to the lazy-free thread instead of being
-//! freed on the request path.
+//! Each executing thread has one. With a single executing thread memory is freed at once. Values
+//! that are expensive to free (a large collection or blob) go to the lazy-free thread instead of
+//! being freed on the request path.
 
 use std::alloc::{Layout, dealloc};
 use std::collections::VecDeque;
@@ -26,16 +26,16 @@ const RECLAIM_AT: usize = 64;
 
 enum Retired {
     Entry(u64),
-    /// For the lazy-free thread, where it counts as pending already.
+    /// Goes to the lazy-free thread, which counts it as pending already.
     Heavy(u64),
     Shell(u64),
     Block(NonNull<u8>, Layout),
 }
 
-// SAFETY: what is retired is reachable by this limbo alone (lock-free readers only look).
+// SAFETY: retired memory is reachable by this limbo alone (lock-free readers only look).
 unsafe impl Send for Limbo {}
 
-/// True if releasing an entry is so much work that the background does it.
+/// True if releasing an entry is so expensive that it is left to the background thread.
 #[inline]
 pub(crate) fn is_heavy(entry: Entry<'_>) -> bool {
     match entry.value() {
@@ -53,12 +53,13 @@ pub struct Limbo {
 }
 
 impl Limbo {
-    /// Of one of the gate's threads. As long as that is the only one nothing needs to wait.
+    /// A limbo for one of the gate's threads. As long as that is the only thread, memory is freed
+    /// at once.
     pub fn new(gate: Arc<Gate>, lazy: Arc<LazyFree>) -> Limbo {
         Limbo { gate, lazy, waiting: VecDeque::new() }
     }
 
-    /// Releases an entry with its value when nobody can see it any more.
+    /// Releases an entry with its value once no reader can see it any more.
     ///
     /// # Safety
     /// The entry is unlinked from its table and retired once.
@@ -111,7 +112,8 @@ impl Limbo {
         self.waiting.push_back((self.gate.epoch(), retired));
     }
 
-    /// Called between batches, outside the gate: frees what has waited long enough, once enough has gathered.
+    /// Frees what has waited long enough, once enough has gathered. Called between batches, outside
+    /// the gate.
     #[inline]
     pub fn reclaim(&mut self) {
         if self.waiting.len() >= RECLAIM_AT {
@@ -119,8 +121,8 @@ impl Limbo {
         }
     }
 
-    /// Frees what has waited long enough. The thread must be outside the gate, or its own presence delays the
-    /// rest.
+    /// Frees what has waited long enough. The thread should be outside the gate: its own presence
+    /// there delays the rest.
     pub fn reclaim_now(&mut self) {
         if self.waiting.is_empty() {
             return;
@@ -130,7 +132,8 @@ impl Limbo {
             && since + EPOCHS <= epoch
         {
             match self.waiting.pop_front().expect("looked at it").1 {
-                // SAFETY: enough epochs have passed since it was unlinked, so no reader is left (see `Gate`).
+                // SAFETY: enough epochs have passed since it was unlinked, so no reader is left
+                // (see `Gate`).
                 Retired::Entry(address) => unsafe { Entry::from_address(address).release() },
                 Retired::Heavy(address) => self.lazy.send_announced(Garbage::Entry(address)),
                 // SAFETY: as above.

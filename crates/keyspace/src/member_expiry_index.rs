@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Which collections of one table have members that expire, by when the first of them does.
+//! Index of one table's collections whose members expire, ordered by each one's earliest expiry.
 //!
-//! A table has such an index only while some collection in it needs one, so keys and members without a time
-//! pay nothing. A mention is a promise to look, not a fact: it may come too early (the member was removed, or
-//! lost its time meanwhile) but never too late. Whoever looks, under the shard's exclusive lock, mentions the
-//! key again when more is to come.
+//! A table has such an index only while some collection in it needs one, so keys and members
+//! without an expiry cost nothing. An item is a hint when to look: it may be too early (the member
+//! was removed or lost its expiry meanwhile) but never too late. The code that looks, under the
+//! shard's exclusive lock, adds the key again if more members will expire.
 //!
-//! Keys are named by their hash. Two keys of a shard with the same 64 bits would share one mention; the
-//! other's members then go when they are next written to.
+//! Keys are identified by their hash. Two keys of a shard with the same 64 bits share one item; the
+//! other key's members are then removed when it is next written to.
 
 use std::collections::BTreeSet;
 use std::hash::BuildHasherDefault;
 
 use hashbrown::HashMap;
 
-/// Hashes of keys are random already.
+/// Identity hasher: hashes of keys are random already.
 #[derive(Default)]
 struct AsItIs(u64);
 
@@ -28,12 +28,12 @@ impl std::hash::Hasher for AsItIs {
     }
 
     fn write_u64(&mut self, hash: u64) {
-        // Keys of one table share the first bits, which name the shard.
+        // Keys of one table share the top bits, which choose the shard.
         self.0 = hash.rotate_left(32);
     }
 }
 
-/// The mentions of one table.
+/// The items of one table.
 #[derive(Default)]
 pub(crate) struct MemberExpiryIndex {
     by_time: BTreeSet<(i64, u64)>,
@@ -41,7 +41,7 @@ pub(crate) struct MemberExpiryIndex {
 }
 
 impl MemberExpiryIndex {
-    /// Mentions a key, unless it is mentioned with an earlier time.
+    /// Adds a key, unless the index has it with an earlier time.
     pub fn note(&mut self, hash: u64, at: i64) {
         if let Some(&before) = self.by_key.get(&hash) {
             if before <= at {
@@ -53,14 +53,14 @@ impl MemberExpiryIndex {
         self.by_time.insert((at, hash));
     }
 
-    /// Takes a key's mention away.
+    /// Removes a key.
     pub fn forget(&mut self, hash: u64) {
         if let Some(at) = self.by_key.remove(&hash) {
             self.by_time.remove(&(at, hash));
         }
     }
 
-    /// Takes away the first mention that lies before `now`.
+    /// Removes and returns the first key whose time is before `now`.
     pub fn take(&mut self, now: i64) -> Option<u64> {
         let &(at, hash) = self.by_time.first().filter(|(at, _)| *at < now)?;
         self.by_time.remove(&(at, hash));
@@ -68,12 +68,12 @@ impl MemberExpiryIndex {
         Some(hash)
     }
 
-    /// The earliest mention.
+    /// The earliest time.
     pub fn next(&self) -> Option<i64> {
         self.by_time.first().map(|(at, _)| *at)
     }
 
-    /// Number of keys mentioned.
+    /// Number of keys.
     pub fn len(&self) -> usize {
         self.by_key.len()
     }

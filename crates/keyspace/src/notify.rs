@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Handing keyspace events ([`crate::events`]) to their observer, under the key's lock.
+//! Passes keyspace events ([`crate::events`]) to the observer, under the key's lock.
 //!
 //! HOT PATH: with no class wanted an event costs one load and one test.
 
@@ -11,13 +11,13 @@ use crate::txn::Txn;
 use crate::value_type::Type;
 
 impl Keyspace {
-    /// Whether anybody wants to know of these classes.
+    /// True if events of any of these classes are wanted.
     #[inline(always)]
     pub fn wants(&self, classes: u32) -> bool {
         self.settings.events.load(Relaxed) & classes != 0
     }
 
-    /// Tells of an event outside of a transaction.
+    /// Reports an event outside of a transaction.
     #[cold]
     pub fn tell_event(&self, slot: usize, db: u32, event: Event, key: &[u8], old: Option<&[u8]>) {
         if let Some(observer) = self.observer.get() {
@@ -27,7 +27,7 @@ impl Keyspace {
 }
 
 impl Txn<'_> {
-    /// Tells of something that happened to a key of the current database, if that is wanted.
+    /// Reports an event of a key of the current database, if its class is wanted.
     #[inline(always)]
     pub fn notify(&self, event: Event, key: &[u8]) {
         if self.keyspace().wants(event.class) {
@@ -42,7 +42,7 @@ impl Txn<'_> {
         }
     }
 
-    /// Tells that members of a collection of this type have expired.
+    /// Reports that members of a collection of this type have expired.
     pub(crate) fn notify_members_expired(&self, kind: Type, key: &[u8]) {
         if let Some(words) = kind.descriptor().and_then(|descriptor| descriptor.members.as_ref()) {
             self.notify(words.expired, key);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Collections as the keyspace, the files and the generic commands see them: a word with a type, and
-//! a descriptor that says what can be done with any value of the type.
+//! Collections as the keyspace, the files and the generic commands see them: a word with a type,
+//! and a descriptor with the operations on any value of that type.
 //!
 //! Flow: a type implements [`ObjectType`] and states a [`Descriptor`] in its own folder (crate
-//! `types`). [`register`] enters the descriptor under the type's number; making the first value of a
-//! type does so, too, so that no entry has a type that the table does not know. Typed look-ups
+//! `types`). [`register`] enters the descriptor under the type's number; so does making the first
+//! value of a type, so that no entry has an unregistered type. Typed look-ups
 //! (`Txn::read_as::<Hash>`) compare numbers and cast: no table and no virtual call. Everything else
-//! goes from an [`ObjectRef`] over the table to a [`Collection`].
+//! goes from an [`ObjectRef`] through the table to a [`Collection`].
 //!
 //! The keyspace never looks into a collection, and knows no type but strings.
 
@@ -27,37 +27,37 @@ pub type ExpiredMembers = Vec<Box<[u8]>>;
 
 /// A value other than a string.
 pub trait Collection: SavedObject + Send + Sync + 'static {
-    /// What OBJECT ENCODING answers.
+    /// The reply of OBJECT ENCODING.
     fn encoding(&self) -> &'static str;
 
-    /// Bytes of its allocations, those of its head (the boxed value itself) not included.
+    /// Bytes of its allocations, without its head (the boxed value itself).
     fn memory_bytes(&self) -> usize;
 
-    /// How much work dropping it is, in allocations (roughly).
+    /// Cost of dropping it, in allocations (roughly).
     fn release_effort(&self) -> usize;
 
-    /// True when reading all of it takes so long that requests should not wait for it: a snapshot
-    /// takes [`Collection::cow`] of it then.
+    /// True if reading all of it takes so long that requests should not wait for it: a snapshot
+    /// then takes [`Collection::cow`] of it.
     fn is_large(&self) -> bool;
 
-    /// True if the key is to be removed.
+    /// True if it has no members, so that its key must be removed.
     fn is_empty(&self) -> bool;
 
     /// A deep copy.
     fn duplicate(&self) -> Object;
 
-    /// The collection as it is now, sharing memory with this one until either changes (see
-    /// `braid_containers::cow`).
+    /// A copy of the present content that shares memory with this collection until either changes
+    /// (see `braid_containers::cow`).
     fn cow(&mut self) -> Object;
 
-    /// Writes the requests that make the key's value (not its expiry).
+    /// Writes the requests that recreate the key's value (without its expiry).
     fn rewrite(&self, name: &[u8], out: &mut dyn RequestSink) -> io::Result<()>;
 
-    /// Puts its elements into a digest of the data set, however they are kept. Members past their
+    /// Adds its elements to a digest of the dataset, whatever their encoding. Members past their
     /// expiry count until they are removed.
     fn digest(&self, out: &mut dyn DigestSink);
 
-    /// When the first of its members expires, ms since the Unix epoch.
+    /// Earliest expiry of a member, ms since the Unix epoch.
     fn next_expiry(&self) -> Option<i64> {
         None
     }
@@ -67,20 +67,20 @@ pub trait Collection: SavedObject + Send + Sync + 'static {
         ExpiredMembers::new()
     }
 
-    /// Gives a member that is there its expiry, or removes it when that is past.
+    /// Gives a present member its expiry, or removes it if that has passed.
     fn set_member_expiry(&mut self, _member: &[u8], _at: i64, _now: i64) {}
 
-    /// The one packed list that it is, for DEBUG LISTPACK.
+    /// Its packed list, if it consists of one, for DEBUG LISTPACK.
     fn as_packed_list(&self) -> Option<&Listpack> {
         None
     }
 
-    /// Members by segment of its table, for DEBUG HTSTATS-KEY.
+    /// Members in each segment of its table, for DEBUG HTSTATS-KEY.
     fn table_segments(&self) -> Option<Vec<usize>> {
         None
     }
 
-    /// True if a dump file with this value needs the version that knows fields that expire.
+    /// True if a dump file with this value needs the version that supports expiring fields.
     fn needs_expiry_version(&self) -> bool {
         false
     }
@@ -88,13 +88,13 @@ pub trait Collection: SavedObject + Send + Sync + 'static {
 
 /// A concrete collection type, for typed look-ups.
 pub trait ObjectType: Collection + Sized {
-    /// What the table of types knows of it.
+    /// The type's entry in the table of types.
     const DESCRIPTOR: &'static Descriptor;
 
     /// The type's number.
     const TYPE: Type;
 
-    /// It is itself the word that an entry keeps, rather than what that points to: one pointer wide,
+    /// The value is itself the word kept in an entry, not a pointee of that word: one pointer wide,
     /// never null.
     const INLINE: bool = false;
 }
@@ -102,16 +102,16 @@ pub trait ObjectType: Collection + Sized {
 /// A collection type whose members may expire.
 pub trait Expiring: ObjectType {}
 
-/// Takes the requests of a rewrite.
+/// Receives the requests of a rewrite.
 pub trait RequestSink {
-    /// What a request is added to.
+    /// The buffer to which requests are appended.
     fn buffer(&mut self) -> &mut Vec<u8>;
 
-    /// One or more requests are complete.
+    /// Reports that one or more requests are complete.
     fn complete(&mut self) -> io::Result<()>;
 }
 
-/// Keeps them all.
+/// Collects all requests.
 impl RequestSink for Vec<u8> {
     fn buffer(&mut self) -> &mut Vec<u8> {
         self
@@ -122,64 +122,63 @@ impl RequestSink for Vec<u8> {
     }
 }
 
-/// Takes the elements of a value for DEBUG DIGEST.
+/// Receives the elements of a value for DEBUG DIGEST.
 pub trait DigestSink {
-    /// Puts bytes in, in no particular order with others.
+    /// Adds bytes, independent of their order.
     fn xor(&mut self, bytes: &[u8]);
 
-    /// Puts bytes in after all that was put in before.
+    /// Adds bytes in order, after all that were added before.
     fn mix(&mut self, bytes: &[u8]);
 
-    /// Puts one element of several parts in, which has no particular order with others.
+    /// Adds one element of several parts, independent of the order of elements.
     fn part(&mut self, texts: &[&[u8]], expires: bool);
 }
 
-/// The words of commands on members that expire.
+/// The words used in journalled commands and events on members that expire.
 #[derive(Debug)]
 pub struct MemberWords {
-    /// What stands before the members' number (`FIELDS`, `MEMBERS`).
+    /// The keyword before the number of members (`FIELDS`, `MEMBERS`).
     pub count: &'static str,
     /// The command that clears a member's expiry.
     pub persist: &'static str,
     /// The command that removes members.
     pub remove: &'static str,
-    /// The event of members that have expired.
+    /// The event for expired members.
     pub expired: Event,
 }
 
 /// Reads a value of one of a type's forms. Members that expire before `now_ms` are left out.
 pub type DecodeFn = fn(&mut ValueDecoder<'_>, RdbType, &Limits, i64) -> Result<Object, braid_rdb::Error>;
 
-/// What is known of a type.
+/// The static description of a type.
 pub struct Descriptor {
-    /// Its number, by which entries name it.
+    /// Its number, as entries state it.
     pub number: Type,
-    /// The name that TYPE answers.
+    /// The reply of TYPE.
     pub name: &'static str,
     /// Its number in DEBUG DIGEST: Redis's object type.
     pub digest_number: u32,
-    /// The forms under which dump files have it.
+    /// Its forms in dump files.
     pub forms: &'static [&'static ValueForm],
-    /// Reads any of these forms.
+    /// Decodes any of these forms.
     pub decode: DecodeFn,
-    /// The words for members that expire, if members can.
+    /// Words for members that expire, if the type has such members.
     pub members: Option<MemberWords>,
-    /// True once there may be a value for which [`Collection::needs_expiry_version`] holds.
+    /// True once there may be a value for which [`Collection::needs_expiry_version`] is true.
     pub may_need_expiry_version: fn() -> bool,
-    /// How values are reached.
+    /// Access to values.
     pub access: AccessFns,
 }
 
-/// How values of a type are reached from the word that an entry keeps.
+/// Access to the values of a type through the word kept in an entry.
 pub struct AccessFns {
     view: unsafe fn(*mut u8) -> *mut dyn Collection,
     release: unsafe fn(NonNull<u8>),
-    /// Bytes that the head of a value takes.
+    /// Bytes of the head of a value.
     head_bytes: fn() -> usize,
 }
 
 impl AccessFns {
-    /// For a type.
     pub const fn of<T: ObjectType>() -> AccessFns {
         assert!(!T::INLINE || size_of::<T>() == size_of::<NonNull<u8>>());
         AccessFns { view: view::<T>, release: release::<T>, head_bytes: head_bytes::<T> }
@@ -187,12 +186,12 @@ impl AccessFns {
 }
 
 impl AccessFns {
-    /// The collection that the word at `place` stands for.
+    /// The collection that the word at `place` refers to.
     ///
     /// # Safety
     /// As for [`in_word`].
     pub(crate) unsafe fn view(&self, place: *mut u8) -> *mut dyn Collection {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { (self.view)(place) }
     }
 }
@@ -200,14 +199,14 @@ impl AccessFns {
 /// # Safety
 /// As for [`in_word`].
 unsafe fn view<T: ObjectType>(place: *mut u8) -> *mut dyn Collection {
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe { in_word::<T>(place) }
 }
 
 /// # Safety
 /// As for [`from_word`].
 unsafe fn release<T: ObjectType>(word: NonNull<u8>) {
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     drop(unsafe { from_word::<T>(word) });
 }
 
@@ -220,8 +219,7 @@ static TYPES: [OnceLock<&'static Descriptor>; Type::NUMBERS] = [const { OnceLock
 /// The type that has a form, by the form's number.
 static FORMS: [OnceLock<&'static Descriptor>; 256] = [const { OnceLock::new() }; 256];
 
-/// Makes a type known, with the forms of its values; the same type may be registered any number of
-/// times.
+/// Registers a type and its forms; the same type may be registered any number of times.
 ///
 /// # Panics
 /// If another type has its number or one of its forms.
@@ -235,31 +233,31 @@ pub fn register(descriptor: &'static Descriptor) {
     assert!(std::ptr::eq(*known, descriptor), "two types have number {:?}", descriptor.number);
 }
 
-/// All types that are registered, by number.
+/// All registered types, by number.
 pub fn types() -> impl Iterator<Item = &'static Descriptor> {
     TYPES.iter().filter_map(|slot| slot.get().copied())
 }
 
 impl Type {
-    /// What is known of the type; nothing for strings.
+    /// The type's descriptor; `None` for strings.
     #[inline]
     pub fn descriptor(self) -> Option<&'static Descriptor> {
         TYPES[self.index()].get().copied()
     }
 
-    /// The type of a name as TYPE answers it, in any case.
+    /// The type with this name (the reply of TYPE), in any case.
     pub fn named(name: &[u8]) -> Option<Type> {
         let all = std::iter::once(Type::STRING).chain(types().map(|known| known.number));
         all.into_iter().find(|kind| kind.name().as_bytes().eq_ignore_ascii_case(name))
     }
 
-    /// The name that TYPE answers.
+    /// The reply of TYPE.
     pub fn name(self) -> &'static str {
         self.descriptor().map_or("string", |descriptor| descriptor.name)
     }
 }
 
-/// Reads a value other than a string, behind its form.
+/// Decodes a value other than a string, which follows its form.
 pub fn decode(
     decoder: &mut ValueDecoder<'_>,
     kind: RdbType,
@@ -284,7 +282,7 @@ unsafe impl Send for Object {}
 unsafe impl Sync for Object {}
 
 impl Object {
-    /// Owns a collection.
+    /// Takes ownership of a collection.
     pub fn new<T: ObjectType>(collection: T) -> Object {
         register(T::DESCRIPTOR);
         Object { descriptor: T::DESCRIPTOR, word: into_word(collection) }
@@ -301,7 +299,7 @@ impl Object {
         ObjectRef { kind: self.descriptor.number, place, life: PhantomData }
     }
 
-    /// The collection by value, if it is of this type.
+    /// Unwraps the collection, if it is of this type.
     pub fn into_inner<T: ObjectType>(self) -> Option<T> {
         // SAFETY: the word is of a value of this type, and given away here.
         (self.object_type() == T::TYPE).then(|| *unsafe { from_word::<T>(self.into_raw()) })
@@ -312,7 +310,7 @@ impl Object {
         ManuallyDrop::new(self).word
     }
 
-    /// Takes back what [`Object::into_raw`] gave.
+    /// Restores an object from the word that [`Object::into_raw`] returned.
     ///
     /// # Safety
     /// `raw` came from `into_raw` of an object of this type and is taken back once.
@@ -333,12 +331,12 @@ impl Drop for Object {
 #[derive(Clone, Copy)]
 pub struct ObjectRef<'a> {
     kind: Type,
-    /// Where the word is.
+    /// Address of the word.
     place: *const u8,
     life: PhantomData<&'a Object>,
 }
 
-// SAFETY: it stands for a shared reference to a collection (`Collection` is `Sync`).
+// SAFETY: it is a shared reference to a collection (`Collection` is `Sync`).
 unsafe impl Send for ObjectRef<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for ObjectRef<'_> {}
@@ -366,18 +364,18 @@ impl<'a> ObjectRef<'a> {
         self.kind
     }
 
-    /// What is known of its type.
+    /// Its type's descriptor.
     pub fn descriptor(self) -> &'static Descriptor {
         self.kind.descriptor().expect("a type that has values is registered")
     }
 
-    /// What any collection can do.
+    /// The operations of any collection.
     pub fn collection(self) -> &'a dyn Collection {
         // SAFETY: as in `get`, with the functions of the word's own type.
         unsafe { &*self.descriptor().access.view(self.place.cast_mut()) }
     }
 
-    /// What OBJECT ENCODING answers.
+    /// The reply of OBJECT ENCODING.
     pub fn encoding_name(self) -> &'static str {
         self.collection().encoding()
     }
@@ -387,7 +385,7 @@ impl<'a> ObjectRef<'a> {
         self.collection().memory_bytes() + (self.descriptor().access.head_bytes)()
     }
 
-    /// How much work dropping it is, in allocations (roughly).
+    /// Cost of dropping it, in allocations (roughly).
     pub fn release_effort(self) -> usize {
         self.collection().release_effort()
     }
@@ -402,19 +400,19 @@ impl<'a> ObjectRef<'a> {
         self.collection().duplicate()
     }
 
-    /// The members that are past their expiry and still there.
+    /// The members that are past their expiry and not yet removed.
     pub fn expired_members(self, now: i64) -> ExpiredMembers {
         if self.next_member_expiry().is_none_or(|at| at >= now) {
             return ExpiredMembers::new();
         }
-        // Only a copy can be asked for them; this is rare.
+        // Only a mutable collection returns them, so ask a copy; this is rare.
         let copy = self.duplicate();
         // SAFETY: the copy is owned here, and reached by this reference alone.
         let copied = unsafe { &mut *collection_at(copy.descriptor, std::ptr::from_ref(&copy.word)) };
         copied.remove_expired(now, usize::MAX)
     }
 
-    /// When the first member of the collection expires, ms since the Unix epoch.
+    /// Earliest expiry of a member, ms since the Unix epoch.
     pub fn next_member_expiry(self) -> Option<i64> {
         self.collection().next_expiry()
     }
@@ -423,7 +421,7 @@ impl<'a> ObjectRef<'a> {
 /// # Safety
 /// The word is of a value of this type.
 unsafe fn collection_at(descriptor: &Descriptor, word: *const NonNull<u8>) -> *mut dyn Collection {
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe { descriptor.access.view(word.cast_mut().cast()) }
 }
 
@@ -440,15 +438,15 @@ fn into_word<T: ObjectType>(collection: T) -> NonNull<u8> {
 /// The word came from [`into_word`] with the same type and is taken back once.
 unsafe fn from_word<T: ObjectType>(word: NonNull<u8>) -> Box<T> {
     if T::INLINE {
-        // SAFETY: the word is the collection, which changes hands here.
+        // SAFETY: the word is the collection, whose ownership passes here.
         Box::new(unsafe { std::mem::transmute_copy::<NonNull<u8>, T>(&word) })
     } else {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { Box::from_raw(word.cast().as_ptr()) }
     }
 }
 
-/// Where the collection is that a word in memory stands for.
+/// The address of the collection that a word in memory refers to.
 ///
 /// # Safety
 /// `place` holds a word made by [`into_word`] with the same type.
@@ -457,7 +455,7 @@ pub(crate) unsafe fn in_word<T: ObjectType>(place: *mut u8) -> *mut T {
     if T::INLINE {
         place.cast()
     } else {
-        // SAFETY: the caller's: the word is a pointer.
+        // SAFETY: guaranteed by the caller: the word is a pointer.
         unsafe { place.cast::<*mut T>().read() }
     }
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Reading by a thread in the background: shard after shard, or collections of some keys, so that a
-//! long command holds up nobody.
+//! Reads from a background thread: shard after shard, or the collections of some keys, so that a
+//! long command does not delay others.
 //!
-//! The thread has a gate slot of its own, which it enters for one shard at a time: whoever stops
-//! the world waits for one shard at most. What it sees of different shards is of different moments.
-//! It marks nothing as used, counts nothing, and removes nothing: what is past its expiry is passed
-//! over.
+//! The thread has a gate slot of its own, which it enters for one shard at a time: a thread that
+//! stops the world waits for one shard at most. Different shards are seen at different moments.
+//! Reading here marks nothing as used, counts nothing and removes nothing; expired keys are
+//! skipped.
 //!
 //! Collections of several keys are seen at one moment by [`Reader::share`]: it holds all their
-//! shards while it borrows them, which takes microseconds at any size. [`Reader::share_or_copy`]
+//! shards while it shares them, which takes microseconds at any size. [`Reader::share_or_copy`]
 //! takes one key of any type.
 
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::keyspace::{Keyspace, Shard};
 use crate::object::ObjectRef;
 use crate::txn;
 
-/// Reads keys outside of the executing threads. There is one at a time.
+/// Reads keys outside of the executing threads. There is one reader at a time.
 pub struct Reader<'k> {
     keyspace: &'k Keyspace,
     _one: MutexGuard<'k, ()>,
@@ -73,10 +73,10 @@ impl Drop for AllOf<'_> {
     }
 }
 
-/// A key's value at the moment of [`Reader::share`].
+/// A key's value as of [`Reader::share`].
 pub enum CowValue {
     Missing,
-    /// A collection, sharing memory with the key's own (`braid_containers::cow`).
+    /// A collection that shares memory with the key's own (`braid_containers::cow`).
     Shared(CowEntry),
     /// A string, or a collection with expiring members.
     Unshareable,
@@ -100,33 +100,33 @@ pub struct CowWatch {
     db: u32,
     keys: Vec<Box<[u8]>>,
     flag: Arc<AtomicBool>,
-    /// When the first of them expires, ms since the Unix epoch.
+    /// Earliest expiry of these keys, ms since the Unix epoch.
     expiry: i64,
 }
 
 impl CowWatch {
-    /// Whether one of the keys has expired by `now`, if nothing has changed it since.
+    /// True if one of the keys has expired by `now`, provided that nothing has changed it since.
     pub fn is_past(&self, now: i64) -> bool {
         now > self.expiry
     }
 
-    /// Whether none of the keys has changed or expired until `now`. Some lock of each key's shard
-    /// must be held.
+    /// True if none of the keys has changed or expired by `now`. The caller must hold some lock of
+    /// each key's shard.
     pub fn holds(&self, now: i64) -> bool {
         !txn::is_raised(&self.flag) && now <= self.expiry
     }
 }
 
 impl Keyspace {
-    /// The right to read outside of the executing threads; waits for whoever has it. No lock may be
-    /// held, and the thread must not be inside the gate.
+    /// The right to read outside of the executing threads; waits until the present reader is
+    /// dropped. The caller must hold no lock and be outside the gate.
     pub fn reader(&self) -> Reader<'_> {
         Reader { keyspace: self, _one: self.reader.lock() }
     }
 }
 
 impl Reader<'_> {
-    /// Visits all keys of a shard that are not expired, at one moment.
+    /// Visits all unexpired keys of a shard at one moment.
     pub fn visit_shard(&self, shard: u32, db: u32, now: i64, mut visit: impl FnMut(Entry<'_>)) {
         if self.keyspace.shard(shard).table(db).is_empty() {
             return;
@@ -142,8 +142,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Shares the values of several keys, all at one moment. With `watch` they are watched from
-    /// that moment on.
+    /// Shares the values of several keys, all as of one moment. With `watch` the keys are watched
+    /// from that moment on.
     pub fn share(
         &self,
         db: u32,
@@ -185,8 +185,8 @@ impl Reader<'_> {
         (shared, watch)
     }
 
-    /// Shares the value of a key, which is watched from that moment on. What cannot be shared
-    /// is given to `copy`, under the key's lock. Nothing if the key is missing.
+    /// Shares the value of a key and watches the key from that moment on. A value that cannot be
+    /// shared is passed to `copy` under the key's lock. `None` if the key is missing.
     pub fn share_or_copy<T>(
         &self,
         db: u32,
@@ -227,8 +227,8 @@ impl Reader<'_> {
     }
 }
 
-/// Whether an entry can be shared and read outside of locks. Expiry times of members are not
-/// shared.
+/// True if an entry's value can be shared and read outside of locks. Collections with expiring
+/// members are not shared.
 fn can_be_shared(entry: Entry<'_>) -> bool {
     matches!(entry.value(), ValueRef::Object(object) if object.next_member_expiry().is_none())
 }

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A snapshot in progress: the state of the keyspace at one moment, the cut, written out while it is changed.
+//! A snapshot in progress: the state of the keyspace at one moment, the cut, written out while the
+//! keyspace changes.
 //!
 //! Every entry carries a mark of one bit. Outside of snapshots all entries have the same one. The
-//! cut, made with the world stopped, gives the keyspace the other mark: from now on entries with
-//! the old one belong to the snapshot and have not been written yet, new entries get the new one. A
-//! walker (`snapshot_walk.rs`) goes through all tables, shows whoever writes the snapshot the
-//! entries with the old mark, and marks them. A writer that comes first ([`Txn`](crate::Txn)'s one
-//! function for changes) has the entry's old form kept by the [`Keeper`] and marks it. When the
+//! cut, made with the world stopped, gives the keyspace the other mark: from then on entries with
+//! the old mark belong to the snapshot and are not written yet, and new entries get the new mark. A
+//! walker (`snapshot_walk.rs`) goes through all tables, passes the entries with the old mark to the
+//! code that writes the snapshot, and marks them. A writer that comes first ([`Txn`](crate::Txn)'s
+//! one function for changes) has the [`Keeper`] keep the entry's old form, and marks it. When the
 //! walker is through, all entries have the same mark again.
 //!
-//! A large collection is shared with the keeper (`braid_containers::cow`), by whoever comes first,
-//! walker or writer: so nobody waits until all of it has been encoded, and who changes it meanwhile
-//! copies the few blocks of memory that it changes. So is a long string to whoever is about to
-//! change it.
+//! A large collection is shared with the keeper (`braid_containers::cow`) by the walker or the
+//! writer, whichever comes first: no request waits until all of it has been encoded, and a writer
+//! copies the few blocks of memory that it changes. A writer shares a long string in the same way.
 //!
-//! Tables that are emptied at once are handed to the keeper as they are; databases that are
-//! exchanged are told from each other by their number at the cut, the *origin*.
+//! Tables that are emptied at once are handed to the keeper as they are; exchanged databases are
+//! identified by their number at the cut, the *origin*.
 //!
-//! Without a snapshot all this costs a comparison per change.
+//! Without a snapshot all this costs one comparison per change.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
@@ -31,28 +31,28 @@ use crate::cow_entry::{CowEntry, is_large};
 use crate::entry::{Entry, MARK};
 use crate::table::Table;
 
-/// Whoever writes a snapshot: gets what changes before the walker has been there.
+/// Receives the part of a snapshot that changes before the walker has reached it.
 pub trait Keeper: Send + Sync {
-    /// Keeps the form that an entry of database `origin` has now, last used as `access` says.
-    /// Called with its shard held, once per entry.
+    /// Keeps the present form of an entry of database `origin`, with its idle time or frequency
+    /// (`access`). Called with its shard held, once per entry.
     fn keep(&self, origin: u32, entry: Entry<'_>, access: Option<Access>);
 
     /// Keeps an entry of database `origin` with a large collection or string. Called with its shard
     /// held, once per entry.
     fn keep_shared(&self, origin: u32, entry: CowEntry);
 
-    /// Takes tables of database `origin` that nobody else can reach any more. What carries
-    /// [`Snapshots::is_due`] in them belongs to the snapshot.
+    /// Takes tables of database `origin` that are unreachable otherwise. Their entries for which
+    /// [`Snapshots::is_due`] is true belong to the snapshot.
     fn take(&self, origin: u32, tables: Vec<Table>);
 }
 
 struct Current {
     keeper: Arc<dyn Keeper>,
-    /// For each database the origin of what is in it now.
+    /// For each database, the origin of its present content.
     origins: Vec<u32>,
 }
 
-/// The keyspace's part in snapshots.
+/// The keyspace's side of snapshots.
 #[derive(Default)]
 pub struct Snapshots {
     mark: AtomicU8,
@@ -71,7 +71,7 @@ impl Snapshots {
         self.mark.load(Relaxed)
     }
 
-    /// Gives a new entry the mark of what belongs to no snapshot.
+    /// Gives a new entry the mark of entries that belong to no snapshot.
     #[inline]
     pub(crate) fn stamp(&self, entry: Entry<'_>) {
         let mark = self.mark.load(Relaxed);
@@ -80,12 +80,12 @@ impl Snapshots {
         }
     }
 
-    /// Has the form of an entry kept that is about to change. Its shard must be held exclusively.
+    /// Has the keeper keep an entry that is about to change. Its shard must be held exclusively.
     pub(crate) fn keep(&self, db: u32, entry: Entry<'_>, access: Option<Access>) {
         if let Some(current) = &*self.current.read() {
             let origin = current.origins[db as usize];
-            // SAFETY: the shard is held exclusively, and whoever changes the entry makes a
-            // reference to its collection later.
+            // SAFETY: the shard is held exclusively, and the writer takes its reference to the
+            // collection later.
             let shared = if is_large(entry) { unsafe { CowEntry::of(entry) } } else { None };
             match shared {
                 Some(shared) => current.keeper.keep_shared(origin, shared),
@@ -95,8 +95,8 @@ impl Snapshots {
         entry.set_mark(self.mark.load(Relaxed));
     }
 
-    /// Hands over tables of a database that have been emptied at once; nothing comes back if the
-    /// keeper has them.
+    /// Hands over tables of a database that were emptied at once; returns them if there is no
+    /// snapshot to keep them.
     pub(crate) fn hand_over(&self, _world: &World<'_>, db: u32, tables: Vec<Table>) -> Vec<Table> {
         match &*self.current.read() {
             Some(current) => {
@@ -107,14 +107,14 @@ impl Snapshots {
         }
     }
 
-    /// Notes that two databases are exchanged.
+    /// Records that two databases are exchanged.
     pub(crate) fn exchange(&self, _world: &World<'_>, one: u32, other: u32) {
         if let Some(current) = &mut *self.current.write() {
             current.origins.swap(one as usize, other as usize);
         }
     }
 
-    /// Where what was in database `origin` at the cut is now.
+    /// The present number of the database that was `origin` at the cut.
     pub(crate) fn database_of(&self, origin: u32) -> Option<u32> {
         let current = self.current.read();
         let at = current.as_ref()?.origins.iter().position(|&db| db == origin)?;
@@ -132,7 +132,7 @@ impl Snapshots {
         true
     }
 
-    /// Ends the snapshot: the keeper gets nothing any more.
+    /// Ends the snapshot: the keeper receives nothing more.
     pub(crate) fn end(&self) {
         // The keeper is dropped outside of the lock.
         let current = self.current.write().take();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The walk through a snapshot (`snapshot.rs`), on a thread of its own: shard after shard, a few
-//! entries at a time, each shard held in between for these only.
+//! entries at a time. Each shard is held only while these entries are read.
 //!
-//! It never waits for the disk, or for whoever takes the entries, while it holds a shard.
+//! The walker never waits for the disk, or for the consumer of the entries, while it holds a shard.
 
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ use crate::keyspace::{Keyspace, Shard};
 use crate::snapshot::Keeper;
 use crate::table::TableCursor;
 
-/// A walk through a snapshot. The snapshot ends with it, and must have been walked to its end.
+/// A walk through a snapshot. The walk must have reached the end before it ends the snapshot.
 pub struct Walk<'k> {
     keyspace: &'k Keyspace,
 }
 
 impl Keyspace {
-    /// Makes the cut of a snapshot. Nothing if there is one in progress.
+    /// Makes the cut of a snapshot. False if one is in progress.
     pub fn begin_snapshot(&self, world: &World<'_>, keeper: Arc<dyn Keeper>) -> bool {
         self.snapshots.begin(world, keeper, self.databases())
     }
@@ -31,14 +31,15 @@ impl Keyspace {
         Walk { keyspace: self }
     }
 
-    /// Has the form of an entry kept that is about to change and that belongs to the snapshot
-    /// ([`Snapshots::is_due`](crate::snapshot::Snapshots::is_due)). Its shard must be held exclusively.
+    /// Has the keeper keep an entry that is about to change, if it belongs to the snapshot
+    /// ([`Snapshots::is_due`](crate::snapshot::Snapshots::is_due)). Its shard must be held
+    /// exclusively.
     #[cold]
     pub(crate) fn keep_old_form(&self, db: u32, entry: Entry<'_>) {
         self.snapshots.keep(db, entry, eviction::access(self, entry));
     }
 
-    /// Has a large collection kept, if nobody has had that done meanwhile.
+    /// Shares a large collection with the keeper, unless a writer has done so meanwhile.
     fn keep_cow(&self, shard: &Shard, db: u32, key: &[u8]) {
         shard.lock.lock_exclusive();
         // SAFETY: the shard is held.
@@ -51,7 +52,7 @@ impl Keyspace {
 }
 
 impl Walk<'_> {
-    /// Ends the snapshot: the keeper gets nothing any more.
+    /// Ends the snapshot: the keeper receives nothing more.
     pub fn end(&mut self) {
         self.keyspace.snapshots.end();
     }
@@ -61,12 +62,12 @@ impl Walk<'_> {
         self.keyspace.snapshots.is_due(entry)
     }
 
-    /// Shows `visit` what is left to be written from `cursor` on, in a shard's table of database
-    /// `origin`, until what it answers adds up to `most`; an entry that has been written counts
-    /// as one. Large collections are not shown, but shared with the keeper. Where to go on; nothing at
-    /// the table's end. `lines`: how many cache lines an entry takes, about, all of which will be
-    /// looked at. Enters the gate by the slot that is the walker's ([`Keyspace::walker_slot`]) and
-    /// holds the shard meanwhile.
+    /// Passes unwritten entries of database `origin` in a shard's table to `visit`, from `cursor`
+    /// on, until the values that it returns add up to `most`; an entry written before counts as
+    /// one. Large collections are shared with the keeper instead. Returns the next cursor; `None`
+    /// at the table's end. `lines`: approximate number of cache lines per entry, all of which will
+    /// be read. Enters the gate by the walker's slot ([`Keyspace::walker_slot`]) and holds the
+    /// shard meanwhile.
     pub fn step(
         &mut self,
         origin: u32,
@@ -86,7 +87,7 @@ impl Walk<'_> {
                 return None;
             }
             let mut large: Vec<Box<[u8]>> = Vec::new();
-            // Writers wait while the shard is held: memory is waited for before.
+            // Writers wait while the shard is held, so cache misses are taken before.
             // SAFETY: the walker is inside the gate.
             unsafe { table.prefetch_scan(cursor, most, lines) };
             shard.lock.lock_shared();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Staging: a dataset is built beside the present one, which is served meanwhile, and takes its
-//! place in one moment.
+//! Staging: a dataset is built beside the present one, which is served meanwhile, and replaces it
+//! in one moment.
 //!
-//! Each database has a staged twin, whose number is the database's own plus that of all databases.
-//! Nothing but a load uses such numbers: staged keys neither expire nor are evicted, and no snapshot
-//! has them.
+//! Each database has a staged twin, whose number is the database's own plus the number of
+//! databases. Only a load uses such numbers: staged keys neither expire nor are evicted, and no
+//! snapshot includes them.
 
 use braid_base::gate::World;
 
@@ -12,8 +12,8 @@ use crate::keyspace::{Flushed, Keyspace};
 use crate::table::Table;
 
 impl Keyspace {
-    /// The number of the first staged database; room is made for all of them. What an earlier load
-    /// has left there is returned, to be freed.
+    /// The number of the first staged database; makes room for all of them. Returns the remains of
+    /// an earlier load, to be freed.
     pub fn begin_staging(&self, world: &World<'_>) -> (u32, Flushed) {
         for shard in self.shards() {
             shard.staged.get_or_init(|| (0..self.databases()).map(|_| Table::default()).collect());
@@ -21,7 +21,7 @@ impl Keyspace {
         (self.databases(), self.drop_staged(world))
     }
 
-    /// Has the staged dataset take the place of the present one, which is returned, to be freed.
+    /// Replaces the present dataset by the staged one. Returns the old dataset, to be freed.
     pub fn publish_staged(&self, world: &World<'_>) -> Flushed {
         let old = self.flush(world, None);
         for shard in self.shards() {
@@ -37,7 +37,7 @@ impl Keyspace {
         old
     }
 
-    /// Takes the staged dataset away, which is returned, to be freed.
+    /// Removes the staged dataset. Returns it, to be freed.
     pub fn drop_staged(&self, _world: &World<'_>) -> Flushed {
         let mut dropped = Flushed::default();
         for shard in self.shards() {

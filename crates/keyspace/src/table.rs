@@ -1,31 +1,33 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The table of one shard and database: extendible hashing over small segments of cache-line buckets.
+//! The table of one shard and database: extendible hashing over small segments of cache-line
+//! buckets.
 //!
 //! HOT PATH: no allocation except where a segment grows, no lock, no logging, no system call.
 //!
 //! ```text
 //! root word -> segment                        while everything fits one segment
-//! root word -> directory[2^depth] -> segment  afterwards; a segment of local depth d serves 2^(depth-d)
-//! directory words segment: header line, then 1..=63 buckets of one cache line: 7 tags, an overflow count, 7
-//! slots slot: 16 hash bits | address of the entry | has-expiry bit;  0 = empty
+//! root word -> directory[2^depth] -> segment  afterwards; a segment of local depth d serves
+//!                                             2^(depth-d) directory words
+//! segment: header line, then 1..=63 buckets of one cache line: 7 tags, an overflow count, 7 slots
+//! slot:    16 hash bits | address of the entry | has-expiry bit;  0 = empty
 //! ```
 //!
-//! The bits of a key's hash, from the top: shard, directory index, ..., and at the bottom 16 bits of
-//! *position* and 8 of tag. The position scaled to the number of buckets is the home bucket, so buckets in
-//! order are positions in order, and a SCAN cursor of (directory prefix, position) means the same however a
-//! segment has grown or split since, and can tell when it was merged. An entry whose home is full goes to the
-//! next bucket with room; each full bucket it passed counts it in its overflow byte, so a look-up stops at
-//! the first bucket that nobody passed.
+//! The bits of a key's hash, from the top: shard, directory index, ..., and at the bottom 16 bits
+//! of *position* and 8 of tag. The position scaled to the number of buckets is the home bucket, so
+//! buckets in order are positions in order. A SCAN cursor of (directory prefix, position) therefore
+//! keeps its meaning however a segment has grown or split since, and shows when it was merged. An
+//! entry whose home is full goes to the next bucket with room; each full bucket that it passed
+//! counts it in its overflow byte, so a look-up stops at the first bucket that no entry has passed.
 //!
-//! A segment that fills grows by one size class (its slots hold all the bits that this needs; no entry is
-//! touched); at 63 buckets it splits in two. Nothing ever moves more than one segment's slots: no pause, no
-//! doubled memory, at any size.
+//! A segment that fills grows by one size class (its slots hold all the bits that this needs; no
+//! entry is touched); at 63 buckets it splits in two. No step moves more than one segment's slots:
+//! no pause and no doubled memory, at any size.
 //!
-//! Every word is atomic: a thread without the lock may look (prefetching, optimistic GET). It sees only words
-//! that were valid at some time; memory it may be looking at is retired, not freed (see `limbo.rs`). All
-//! methods that change something are `unsafe`: the caller holds the shard exclusively. Methods that read are
-//! `unsafe` too: the caller holds the shard, or is inside the gate and validates what it found with the
-//! shard's version.
+//! Every word is atomic: a thread without the lock may read (prefetching, optimistic GET). It only
+//! sees words that were valid at some time; memory that it may be reading is retired, not freed
+//! (see `limbo.rs`). Methods that change the table are `unsafe`: the caller holds the shard
+//! exclusively. Methods that read are `unsafe` too: the caller holds the shard, or is inside the
+//! gate and validates the result with the shard's version.
 
 use std::alloc::dealloc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -66,10 +68,10 @@ pub struct Table {
     expires: AtomicUsize,
     /// No entry expires before this time; 0 = none expires.
     next_expiry: AtomicI64,
-    /// The first mention in `members`; 0 = there is none.
+    /// The earliest time in `members`; 0 if there is none.
     next_member_expiry: AtomicI64,
-    /// Collections whose members expire (`members.rs`); null when there are none. Touched only by
-    /// whoever holds the shard.
+    /// Collections whose members expire (`members.rs`); null if there are none. Accessed only under
+    /// the shard's lock.
     members: AtomicPtr<MemberExpiryIndex>,
 }
 
@@ -80,13 +82,13 @@ fn below_shard(hash: u64, shard_bits: u32) -> u64 {
 }
 
 impl Table {
-    /// Keys in the table, expired ones that are still there included.
+    /// Number of keys, including expired ones that are not yet removed.
     #[inline]
     pub fn len(&self) -> usize {
         self.len.load(Relaxed)
     }
 
-    /// True without keys.
+    /// True if the table has no keys.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -125,8 +127,8 @@ impl Table {
         }
     }
 
-    /// Fetches the first line that a look-up of this hash reads into the cache, if that can be known without
-    /// waiting.
+    /// Prefetches the first cache line that a look-up of this hash reads, if its address is known
+    /// without a cache miss.
     ///
     /// # Safety
     /// The caller is inside the gate or holds the shard.
@@ -139,7 +141,7 @@ impl Table {
         }
     }
 
-    /// Fetches the entry of this hash into the cache, if there is one.
+    /// Prefetches the entry with this hash, if there is one.
     ///
     /// # Safety
     /// The caller is inside the gate or holds the shard.
@@ -160,8 +162,8 @@ impl Table {
     /// The entry of a key.
     ///
     /// # Safety
-    /// The caller holds the shard, or is inside the gate and uses the result only as far as the shard's
-    /// version then confirms.
+    /// The caller holds the shard, or is inside the gate and uses the result only as far as the
+    /// shard's version then confirms.
     #[inline]
     pub unsafe fn find<'a>(&self, hash: u64, shard_bits: u32, key: &[u8]) -> Option<Entry<'a>> {
         let segment = self.segment(hash, shard_bits);
@@ -172,7 +174,7 @@ impl Table {
         Some(entry_of(word))
     }
 
-    /// The entry of the key that has this hash; `rehash` gives keys' hashes.
+    /// The entry whose key has this hash; `rehash` computes a key's hash.
     ///
     /// # Safety
     /// The caller holds the shard.
@@ -197,10 +199,10 @@ impl Table {
         (segment, place)
     }
 
-    /// Adds an entry whose key is not there.
+    /// Adds an entry whose key is absent.
     ///
     /// # Safety
-    /// The caller holds the shard exclusively and gives the entry away.
+    /// The caller holds the shard exclusively, and passes ownership of the entry.
     pub unsafe fn insert(
         &self,
         hash: u64,
@@ -216,7 +218,7 @@ impl Table {
             self.root.store(segment.0, Release);
         }
         while segment.len() >= limit(segment.buckets()) {
-            // SAFETY: the caller's.
+            // SAFETY: guaranteed by the caller.
             unsafe { self.grow(segment, hash, shard_bits, limbo, rehash) };
             segment = self.segment(hash, shard_bits);
         }
@@ -247,7 +249,7 @@ impl Table {
         self.note_expiry(self.segment(hash, shard_bits), entry);
     }
 
-    /// Puts `new` in the place of `old`; both have the same key. The caller retires `old`.
+    /// Replaces `old` by `new`; both have the same key. The caller retires `old`.
     ///
     /// # Safety
     /// The caller holds the shard exclusively; `old` is in the table.
@@ -261,7 +263,7 @@ impl Table {
         self.expires.store(self.expires() + has as usize - had as usize, Relaxed);
     }
 
-    /// Takes an entry out. The caller retires it.
+    /// Removes an entry. The caller retires it.
     ///
     /// # Safety
     /// The caller holds the shard exclusively; the entry is in the table.
@@ -313,7 +315,7 @@ impl Table {
         directory + self.segments().map(|segment| Segment::layout_of(segment.buckets()).size()).sum::<usize>()
     }
 
-    /// Number of segments and of slots in them (DEBUG HTSTATS).
+    /// Number of segments, and of slots in them (DEBUG HTSTATS).
     pub fn shape(&self) -> (usize, usize) {
         self.segments()
             .fold((0, 0), |(segments, slots), segment| (segments + 1, slots + segment.buckets() * SLOTS))
@@ -321,10 +323,10 @@ impl Table {
 }
 
 impl Drop for Table {
-    /// Frees everything at once: only for a table that no other thread can see.
+    /// Frees all memory at once: the table must be invisible to other threads.
     fn drop(&mut self) {
         for segment in self.segments().collect::<Vec<_>>() {
-            // SAFETY: nobody else can see the table; each entry and segment is released once.
+            // SAFETY: no other thread can see the table; each entry and segment is released once.
             segment.for_each_slot(|_, _, word| unsafe { entry_of(word).release() });
             // SAFETY: as above.
             unsafe { dealloc(segment.base(), Segment::layout_of(segment.buckets())) };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A collection for tests of this crate and of those above that know no type either.
+//! A collection for tests of this crate, and of higher crates that know no types either.
 
 use std::io::{self, Write};
 
@@ -12,7 +12,7 @@ use crate::value_type::Type;
 #[derive(Clone, Default)]
 pub struct Texts(pub Vec<Vec<u8>>);
 
-/// Texts of a request.
+/// Texts per request.
 const BATCH: usize = 64;
 
 static FORM: ValueForm = ValueForm::new(239, "Texts", &[Part::Members(&[Part::Text])]);

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A transaction: the locks of the shards in which a command's keys live, and the only way to reach
-//! those keys.
+//! A transaction: the locks of the shards of a command's keys, and the only way to reach those
+//! keys.
 //!
 //! HOT PATH: no allocation beyond the entry's own for up to 8 shards, no logging, no system call.
 //!
 //! The dispatcher makes one before a body runs and drops it afterwards; nothing else takes shard
-//! locks for commands. Locks are taken in ascending shard order, each exclusive if any key in it is
-//! to be written. A key outside the lock set is a bug in a command's key specification: debug
-//! builds assert it.
+//! locks for commands. Locks are taken in ascending shard order, each exclusive if any key in the
+//! shard is to be written. A key outside the lock set is a bug in a command's key specification:
+//! debug builds assert it.
 //!
-//! Here are the locks and the look-up of hashes; what can be done with keys is below: `read.rs`,
-//! `set.rs` (strings), `keys.rs` (whatever the type), `change.rs` (what all changes have in
-//! common), `watching.rs`, and `../journal.rs`.
+//! This file has the locks and the look-up of hashes; operations on keys are in `read.rs`, `set.rs`
+//! (strings), `keys.rs` (any type), `change.rs` (the common part of all changes), `watching.rs`,
+//! and `../journal.rs`.
 //!
-//! Whatever changes goes through [`Txn::before_change`], where the old form of an entry is still there, and
-//! [`Txn::changed`], where watchers learn of it: the hooks for snapshots and the journal.
+//! Every change goes through [`Txn::before_change`], where the old form of an entry is still in
+//! place, and [`Txn::changed`], which informs watchers: the hooks for snapshots and the journal.
 
 use std::cell::Cell;
 
@@ -46,20 +46,19 @@ pub struct KeyRef<'a> {
     pub write: bool,
 }
 
-/// What becomes of a key's expiry when its value is set.
+/// The key's expiry after its value is set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Expiry {
-    /// As it was.
+    /// Unchanged.
     Keep,
-    /// None from now on.
+    /// None.
     Clear,
     /// At this time, ms since the Unix epoch.
     At(i64),
 }
 
-/// A time before all expiries: to a transaction of this time nothing has expired. Changes that are
-/// read from an append-only file are made at it, since what they found living must be found living
-/// again.
+/// A time before all expiries: to a transaction at this time nothing has expired. An append-only
+/// file is replayed at it, since keys that were alive when a command ran must be alive again.
 pub const NOTHING_EXPIRED: i64 = 0;
 
 pub use braid_base::WrongType;
@@ -84,7 +83,7 @@ pub struct Txn<'a> {
     now: i64,
     /// False for clients that read without marking keys as used (CLIENT NO-TOUCH).
     touches: bool,
-    /// Nobody is told of new keys: they are loaded.
+    /// New keys are loaded: they cause no events.
     silent: bool,
 }
 
@@ -115,7 +114,7 @@ impl<'a> Txn<'a> {
         Txn { keyspace, context, keys, held, hint: Cell::new(0), db, now, touches: true, silent: false }
     }
 
-    /// Takes one shard for writing, whatever keys it has (active expiry).
+    /// Takes one shard for writing, whichever keys it has (active expiry).
     pub(crate) fn lock_shard_exclusive(
         keyspace: &'a Keyspace,
         context: &'a mut Context,
@@ -155,7 +154,7 @@ impl<'a> Txn<'a> {
         }
     }
 
-    /// Works on everything, with the world stopped.
+    /// Works on all keys, with the world stopped.
     pub fn world(
         keyspace: &'a Keyspace,
         context: &'a mut Context,
@@ -190,20 +189,20 @@ impl<'a> Txn<'a> {
         }
     }
 
-    /// True if nothing hinders a walk that locks shard after shard by itself (`scan.rs`): either no shard is
-    /// held, or the world is stopped and nobody holds any. Within other locks a walk could wait for its own
-    /// thread, or break the order of locks.
+    /// True if a walk that locks shard after shard by itself (`scan.rs`) is possible: either no
+    /// shard is held, or the world is stopped and no thread holds any. Under other locks a walk
+    /// could wait for its own thread, or violate the order of locks.
     pub fn may_walk(&self) -> bool {
         matches!(self.held, HeldLocks::Nothing | HeldLocks::World(_))
     }
 
-    /// Lets the world go on for a moment, between two pieces of work that needs it stopped. Only
-    /// for a transaction made by [`Txn::world`] on a thread that executes nothing else.
+    /// Resumes the world for a moment, between two pieces of work that need it stopped. Only for a
+    /// transaction made by [`Txn::world`] on a thread that executes nothing else.
     pub fn let_world_go_on(&mut self, pause: std::time::Duration) {
         self.let_world_go_on_during(|| std::thread::sleep(pause));
     }
 
-    /// As [`Txn::let_world_go_on`], for as long as `work` takes, which must not need the keyspace.
+    /// As [`Txn::let_world_go_on`], for the duration of `work`, which must not need the keyspace.
     pub fn let_world_go_on_during(&mut self, work: impl FnOnce()) {
         if let HeldLocks::World(world) = std::mem::replace(&mut self.held, HeldLocks::Nothing) {
             drop(world);
@@ -212,33 +211,33 @@ impl<'a> Txn<'a> {
         }
     }
 
-    /// The database that keys are looked up in.
+    /// The present database.
     #[inline]
     pub fn db(&self) -> u32 {
         self.db
     }
 
-    /// Chooses the database for what follows (SELECT inside a transaction; MOVE and COPY).
+    /// Changes the database (SELECT inside a transaction; MOVE and COPY).
     pub fn set_db(&mut self, db: u32) {
         debug_assert!(db < 2 * self.keyspace.databases(), "neither a database nor a staged one");
         self.db = db;
     }
 
-    /// Goes on at another time; the one before is returned. For what is loaded in the middle of a
+    /// Changes the transaction's time; returns the previous one. For loading a dataset within a
     /// transaction that has the world stopped.
     pub fn set_now(&mut self, now: i64) -> i64 {
         debug_assert!(matches!(self.held, HeldLocks::World(_)));
         std::mem::replace(&mut self.now, now)
     }
 
-    /// Time goes on to `now` between two commands. Where nothing expires, it stays so.
+    /// Advances the time to `now` between two commands, unless it is [`NOTHING_EXPIRED`].
     pub fn catch_up(&mut self, now: i64) {
         if self.now != NOTHING_EXPIRED {
             self.now = self.now.max(now);
         }
     }
 
-    /// Names the keys of the next command of a transaction; they must be within the lock set.
+    /// Sets the keys of the next command of a transaction; they must be within the lock set.
     pub fn set_keys(&mut self, keys: &'a [KeyRef<'a>]) {
         self.keys = keys;
         self.hint.set(0);
@@ -249,10 +248,10 @@ impl<'a> Txn<'a> {
         self.keys
     }
 
-    /// Lets `work` run a command of a script, with these keys' hashes at hand.
+    /// Runs `work`, a command of a script, with these keys in place of the transaction's.
     #[inline]
     pub fn with_keys<R>(&mut self, keys: &[KeyRef<'_>], work: impl FnOnce(&mut Self) -> R) -> R {
-        /// Puts the former keys back, however `work` ends.
+        /// Restores the previous keys, even if `work` panics.
         struct Restore<'t, 'a>(&'t mut Txn<'a>, &'a [KeyRef<'a>]);
         impl Drop for Restore<'_, '_> {
             fn drop(&mut self) {
@@ -260,8 +259,8 @@ impl<'a> Txn<'a> {
                 self.0.hint.set(0);
             }
         }
-        // SAFETY: only the lifetime is longer than true, and the keys are gone before this function
-        // returns: `keys` is private, and nothing here hands out what it refers to.
+        // SAFETY: only the lifetime is too long, and the keys are gone before this function
+        // returns: `keys` is private, and no function hands out references to it.
         let extended = unsafe { std::mem::transmute::<&[KeyRef<'_>], &'a [KeyRef<'a>]>(keys) };
         let before = self.keys;
         let restore = Restore(self, before);
@@ -270,24 +269,24 @@ impl<'a> Txn<'a> {
         work(restore.0)
     }
 
-    /// True if the lock set covers a key of this hash.
+    /// True if the lock set covers keys with this hash.
     pub fn covers_hash(&self, hash: u64, write: bool) -> bool {
         self.covers(self.keyspace.shard_of(hash), write)
     }
 
-    /// Whether look-ups mark keys as used.
+    /// Sets whether look-ups mark keys as used.
     pub fn set_touches(&mut self, touches: bool) {
         self.touches = touches;
     }
 
-    /// The time of this command, ms since the Unix epoch, by which keys and members have expired or
-    /// not. The same throughout.
+    /// The time of this command, ms since the Unix epoch, by which keys and members expire. It does
+    /// not change while the command runs.
     #[inline]
     pub fn now(&self) -> i64 {
         self.now
     }
 
-    /// The hash of a key of the lock set (found again by its place in memory, else computed).
+    /// The hash of a key of the lock set (known if the slice is one of the set's, else computed).
     #[inline]
     fn hash(&self, key: &[u8]) -> u64 {
         let same = |known: &KeyRef<'_>| {

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The type of a value, as a number. What is known of a type, its name too, is in the table of types
+//! The type of a value, as a number. Names and operations of types are in the table of types
 //! (`object.rs`).
 
-/// The type of a value, by its number. Strings are 0; other types take their numbers themselves and are
-/// known by them in the table of types (`object.rs`).
+/// The type of a value, by its number. Strings are 0; each other type states its number in its
+/// descriptor (`object.rs`).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Type(u8);
 
 impl Type {
     pub const STRING: Type = Type(0);
-    /// Numbers that there are.
+    /// Size of the number space.
     pub(crate) const NUMBERS: usize = 32;
 
-    /// The type with this number: 1 to 31, but no multiple of 8 (those are strings in an entry).
+    /// The type with this number: 1 to 31, but no multiple of 8 (an entry would take it for a
+    /// string).
     ///
     /// # Panics
-    /// For any other number, when the constant is compiled.
+    /// For any other number; at compile time if the type is a constant.
     pub const fn new(number: u8) -> Type {
         assert!(number < Type::NUMBERS as u8 && !number.is_multiple_of(8));
         Type(number)
@@ -25,12 +26,11 @@ impl Type {
         self.0 as usize
     }
 
-    /// The number.
     pub const fn number(self) -> u8 {
         self.0
     }
 
-    /// The type with a number that an entry has had since it was made.
+    /// The type with a number read from an entry.
     #[inline]
     pub(crate) const fn from_entry(number: u8) -> Type {
         Type(number)

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Clients that wait for keys to be filled: who waits for which key, in the order in which they came.
+//! Clients that wait for keys to be filled: the queue of each key, in order of arrival.
 //!
-//! A waiter stands in the queue of each of its keys, which may lie in several shards; whoever wants
-//! to end its wait, by an answer or otherwise, first has to [`Waiter::claim`] it, and exactly one
-//! succeeds. A claimed waiter may still be found in queues for a moment: it is passed over.
-//! `tests/model.rs` has pushes, timeouts and CLIENT UNBLOCK race for it under a model checker.
+//! A waiter is in the queue of each of its keys, which may be in several shards. To end its wait,
+//! by a reply or otherwise, a thread must first [`Waiter::claim`] it; exactly one succeeds. A
+//! claimed waiter may remain in queues for a moment, where it is skipped. In `tests/model.rs`
+//! pushes, timeouts and CLIENT UNBLOCK race for it under a model checker.
 //!
-//! What a waiter asks for is of a type that only the crate above knows, which therefore holds the
-//! [`WaitQueues`] of its keyspace and names them where it adds, removes and takes waiters. The
-//! keyspace sees the same queues as [`AwaitedKeys`]: which keys are waited for, not by whom.
+//! A waiter's request is of a type that only the crate above knows. That crate therefore holds the
+//! [`WaitQueues`] of its keyspace and passes them when it adds, removes and takes waiters. The
+//! keyspace sees the same queues as [`AwaitedKeys`]: which keys are waited for, but not by whom.
 //!
 //! The queues of a shard are used only under its exclusive lock, so their own lock is always free.
-//! Changes of a key that somebody waits for are collected in the changing thread's context, and the
-//! dispatcher serves them.
+//! Changes of awaited keys are collected in the changing thread's context and served by the
+//! dispatcher.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -26,31 +26,31 @@ use parking_lot::Mutex;
 
 use crate::value_type::Type;
 
-/// The next place in the queues: drawn under the locks of all of a waiter's keys, so that in each
-/// queue the order of tickets is the order of arrival.
+/// The next ticket. Drawn under the locks of all of a waiter's keys, so that in each queue the
+/// order of tickets is the order of arrival.
 static NEXT_TICKET: AtomicU64 = AtomicU64::new(1);
 
-/// A client's wait for one of some keys.
+/// A client's wait for one of several keys.
 pub struct Waiter<R: ?Sized> {
     over: AtomicBool,
     ticket: u64,
     pub db: u32,
-    /// Without repetitions.
+    /// Without duplicates.
     pub keys: Box<[Box<[u8]>]>,
     /// The type of value that is waited for.
     pub kind: Type,
-    /// It also wants to know that a key is gone or holds another type.
+    /// The client is also to be informed when a key is removed or changes its type.
     pub heeds_loss: bool,
-    /// What is to be done when a key is filled.
+    /// The request to execute when a key is filled.
     pub request: R,
 }
 
-/// A waiter whatever it asks for: it can be claimed.
+/// A waiter with any type of request: it can be claimed.
 pub type AnyWaiter = Waiter<dyn Send + Sync>;
 
 impl<R> Waiter<R> {
-    /// A waiter for the first of `keys` (of database `db`) that holds a `kind`. The locks of all
-    /// keys must be held, so that it gets its place behind those who wait already.
+    /// A waiter for the first of `keys` (of database `db`) that holds a `kind`. The caller holds
+    /// the locks of all keys, so that the waiter comes after the present ones.
     pub fn new(db: u32, keys: &[&[u8]], kind: Type, heeds_loss: bool, request: R) -> Waiter<R> {
         let mut names: Vec<Box<[u8]>> = keys.iter().map(|&key| key.into()).collect();
         names.sort_unstable();
@@ -61,7 +61,7 @@ impl<R> Waiter<R> {
 }
 
 impl<R: ?Sized> Waiter<R> {
-    /// Ends the wait. True for the one caller who has thereby become responsible for the client's reply.
+    /// Ends the wait. True for exactly one caller, which must then send the client's reply.
     pub fn claim(&self) -> bool {
         if planted(Fault::ClaimInTwoSteps) {
             let first = self.is_waiting();
@@ -71,12 +71,12 @@ impl<R: ?Sized> Waiter<R> {
         !self.over.swap(true, Ordering::AcqRel)
     }
 
-    /// True until somebody has claimed it.
+    /// True until it is claimed.
     pub fn is_waiting(&self) -> bool {
         !self.over.load(Ordering::Acquire)
     }
 
-    /// Its place among all waiters; lower ones came earlier.
+    /// Its number among all waiters, in order of arrival.
     pub fn ticket(&self) -> u64 {
         self.ticket
     }
@@ -84,7 +84,7 @@ impl<R: ?Sized> Waiter<R> {
 
 struct Queue<R> {
     waiters: BTreeMap<u64, Arc<Waiter<R>>>,
-    /// How many of them heed the loss of the key.
+    /// Number of waiters with `heeds_loss`.
     heeding_loss: usize,
 }
 
@@ -94,7 +94,7 @@ impl<R> Default for Queue<R> {
     }
 }
 
-/// A key of a database, to look a queue up with.
+/// Key of a database, to look up a queue without allocation.
 #[derive(Hash)]
 struct Name<'a>(u32, &'a [u8]);
 
@@ -104,7 +104,7 @@ impl Equivalent<(u32, Box<[u8]>)> for Name<'_> {
     }
 }
 
-/// By database and key.
+/// Queues by database and key.
 type Queues<R> = HashMap<(u32, Box<[u8]>), Queue<R>, foldhash::fast::RandomState>;
 
 /// The queues of one shard.
@@ -131,7 +131,7 @@ pub struct WaitQueues<R> {
 }
 
 impl<R> WaitQueues<R> {
-    /// Empty ones, for so many shards.
+    /// Empty queues for this many shards.
     pub(crate) fn new(shards: usize) -> WaitQueues<R> {
         WaitQueues { shards: (0..shards).map(|_| ShardQueues::default()).collect() }
     }
@@ -140,7 +140,7 @@ impl<R> WaitQueues<R> {
         &self.shards[shard as usize]
     }
 
-    /// Puts a waiter into the queue of one of its keys, which lies in this shard.
+    /// Adds a waiter to the queue of one of its keys, which is in this shard.
     pub(crate) fn add(&self, shard: u32, key: &[u8], waiter: &Arc<Waiter<R>>) {
         let shard = self.shard(shard);
         let mut queues = shard.queues.lock();
@@ -153,7 +153,7 @@ impl<R> WaitQueues<R> {
         }
     }
 
-    /// Takes a waiter out of the queue of one of its keys. False if it is not there (any more).
+    /// Removes a waiter from the queue of one of its keys. False if it is not there (any more).
     pub(crate) fn remove(&self, shard: u32, key: &[u8], waiter: &Waiter<R>) -> bool {
         let shard = self.shard(shard);
         let mut queues = shard.queues.lock();
@@ -173,7 +173,7 @@ impl<R> WaitQueues<R> {
         true
     }
 
-    /// The first of those who still wait for a key behind ticket `behind`.
+    /// The first waiter after ticket `behind` that still waits for a key.
     pub(crate) fn next(&self, shard: u32, db: u32, key: &[u8], behind: u64) -> Option<Arc<Waiter<R>>> {
         let queues = self.shard(shard).queues.lock();
         let queue = queues.get(&Name(db, key))?;
@@ -188,18 +188,19 @@ impl<R> WaitQueues<R> {
     }
 }
 
-/// What the keyspace asks of its queues, whatever the waiters in them ask for.
+/// The queues as the keyspace sees them, without the waiters' requests.
 pub trait AwaitedKeys: Send + Sync {
-    /// Keys that somebody waits for, and those of them whose loss somebody heeds; may be a moment old.
+    /// Number of awaited keys, and of those with a waiter that has `heeds_loss`; may be a moment
+    /// old.
     fn key_counts(&self) -> (usize, usize);
 
-    /// True if somebody waits for a key of this shard.
+    /// True if a client waits for a key of this shard.
     fn contains(&self, shard: u32, db: u32, key: &[u8]) -> bool;
 
-    /// True if somebody waits for a key of this shard who heeds its loss.
+    /// True if a waiter with `heeds_loss` waits for a key of this shard.
     fn heeds_loss(&self, shard: u32, db: u32, key: &[u8]) -> bool;
 
-    /// Calls `visit` with each database and key of this shard that somebody waits for.
+    /// Calls `visit` with the database and name of each awaited key of this shard.
     fn for_each_key(&self, shard: u32, visit: &mut dyn FnMut(u32, &[u8]));
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! WATCH: which clients want to know that a key changed.
+//! WATCH: which clients are to be informed of a key's change.
 //!
-//! A shard's watchers live beside its tables and are touched only under its exclusive lock. A
-//! watcher is a flag shared with the client; whoever changes the key raises it.
+//! A shard's watchers live beside its tables and are accessed only under its exclusive lock. A
+//! watcher is a flag shared with the client, which is raised when the key changes.
 //!
-//! The clients that wait for keys (`waiters.rs`) are counted here too, so that a change of a key in
-//! which nobody takes an interest costs one look at one count.
+//! Clients that wait for keys (`waiters.rs`) are counted here, too, so that a change of a key
+//! without any interested client costs one test of one count.
 
 use std::cell::UnsafeCell;
 use std::sync::Arc;
@@ -20,20 +20,20 @@ pub type Readers = SmallVec<[u64; 2]>;
 type Tracked = HashMap<Box<[u8]>, Readers, foldhash::fast::RandomState>;
 type Names = HashMap<(u32, Box<[u8]>), Vec<Arc<AtomicBool>>, foldhash::fast::RandomState>;
 
-/// Who takes an interest in keys of one shard.
+/// Clients interested in keys of one shard.
 #[derive(Default)]
 pub struct Watchers {
-    /// Watches, places in queues of waiters, keys that clients have read; and one more while
-    /// somebody wants to know of all changes.
+    /// Number of watches, places in queues of waiters and keys that clients have read; plus one
+    /// while a client tracks all changes (broadcasting mode).
     count: AtomicUsize,
     names: UnsafeCell<Names>,
-    /// Clients that have read keys and want to know when these change, by id. Changed by readers,
-    /// too: it has a lock of its own.
+    /// Ids of clients that have read a key and are to be informed of its change. Readers add to it,
+    /// too, so it has a lock of its own.
     tracked: Mutex<Tracked>,
 }
 
-// SAFETY: `names` is only touched by whoever holds the shard exclusively (the methods that do are
-// unsafe and say so).
+// SAFETY: `names` is accessed only under the shard's lock, for changes its exclusive lock (the
+// methods that do are unsafe and say so).
 unsafe impl Sync for Watchers {}
 
 impl Watchers {
@@ -48,13 +48,13 @@ impl Watchers {
         self.count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts one less.
+    /// Counts one place less.
     pub(crate) fn forget_waiter(&self) {
         self.count.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Notes that a client has read a key (of whatever database), by whose lock the caller holds
-    /// its shard. Returns whether the key, and whether the note, is new.
+    /// Records that a client has read a key (of any database); the caller holds the key's shard.
+    /// Returns whether the key, and whether the record, is new.
     pub(crate) fn track(&self, key: &[u8], client: u64) -> (bool, bool) {
         let mut tracked = self.tracked.lock();
         if let Some(readers) = tracked.get_mut(key) {
@@ -69,14 +69,14 @@ impl Watchers {
         (true, true)
     }
 
-    /// Takes the notes of a key away.
+    /// Removes and returns the readers of a key.
     pub(crate) fn take_readers(&self, key: &[u8]) -> Option<Readers> {
         let readers = self.tracked.lock().remove(key)?;
         self.count.fetch_sub(1, Ordering::Relaxed);
         Some(readers)
     }
 
-    /// Takes the notes of some key away.
+    /// Removes and returns some key with its readers.
     pub(crate) fn take_some_readers(&self) -> Option<(Box<[u8]>, Readers)> {
         let mut tracked = self.tracked.lock();
         let key = tracked.keys().next()?.clone();
@@ -85,14 +85,14 @@ impl Watchers {
         Some((key, readers))
     }
 
-    /// Takes all notes away; how many keys and notes there were.
+    /// Removes all records of readers; returns the numbers of keys and of records.
     pub(crate) fn forget_readers(&self) -> (usize, usize) {
         let tracked = std::mem::take(&mut *self.tracked.lock());
         self.count.fetch_sub(tracked.len(), Ordering::Relaxed);
         (tracked.len(), tracked.values().map(|readers| readers.len()).sum())
     }
 
-    /// Somebody wants to know of all changes, or nobody does any more.
+    /// Turns broadcasting of all changes on or off.
     pub(crate) fn set_broadcast(&self, on: bool) {
         if on {
             self.count.fetch_add(1, Ordering::SeqCst);
@@ -106,18 +106,18 @@ impl Watchers {
     /// # Safety
     /// The caller holds the shard exclusively.
     pub unsafe fn add(&self, db: u32, key: &[u8], flag: &Arc<AtomicBool>) {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         let names = unsafe { &mut *self.names.get() };
         names.entry((db, key.into())).or_default().push(Arc::clone(flag));
         self.count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes a watcher away.
+    /// Removes a watcher.
     ///
     /// # Safety
     /// The caller holds the shard exclusively.
     pub unsafe fn remove(&self, db: u32, key: &[u8], flag: &Arc<AtomicBool>) {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         let names = unsafe { &mut *self.names.get() };
         let name = (db, Box::from(key));
         let Some(flags) = names.get_mut(&name) else { return };
@@ -130,12 +130,12 @@ impl Watchers {
         }
     }
 
-    /// How many keys are watched.
+    /// Number of watched keys.
     ///
     /// # Safety
     /// The caller holds the shard, exclusively or not.
     pub(crate) unsafe fn key_count(&self) -> usize {
-        // SAFETY: the caller's; whoever changes them holds the shard exclusively.
+        // SAFETY: guaranteed by the caller; changes need the exclusive lock.
         unsafe { &*self.names.get() }.len()
     }
 
@@ -144,7 +144,7 @@ impl Watchers {
     /// # Safety
     /// The caller holds the shard exclusively.
     pub unsafe fn touch(&self, db: u32, key: &[u8]) {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         let names = unsafe { &*self.names.get() };
         for flag in names.get(&(db, Box::from(key))).into_iter().flatten() {
             flag.store(true, Ordering::Relaxed);
@@ -156,17 +156,17 @@ impl Watchers {
     /// # Safety
     /// The caller holds the shard exclusively.
     pub unsafe fn keys_of(&self, dbs: [u32; 2]) -> Vec<Box<[u8]>> {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         let names = unsafe { &*self.names.get() };
         names.keys().filter(|(db, _)| dbs.contains(db)).map(|(_, key)| key.clone()).collect()
     }
 
-    /// Raises the flags of all watchers for which `changes(db, key)` holds.
+    /// Raises the flags of all watchers for which `changes(db, key)` is true.
     ///
     /// # Safety
     /// The caller holds the shard exclusively.
     pub unsafe fn touch_where(&self, changes: impl Fn(u32, &[u8]) -> bool) {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         for ((db, key), flags) in unsafe { &*self.names.get() } {
             if changes(*db, key) {
                 flags.iter().for_each(|flag| flag.store(true, Ordering::Relaxed));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! How well eviction chooses: keys whose order is known, half of them evicted, and what is left
-//! compared with what should be.
+//! Quality of eviction: half of the keys, whose order is known, are evicted, and the rest is
+//! compared with the ideal result.
 
 use braid_base::alloc::CountingAllocator;
 use braid_base::hash::KeyHasher;
@@ -16,7 +16,7 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 const KEYS: u32 = 20_000;
 const NOW: i64 = 1_700_000_000_000;
 
-/// A keyspace with keys `0..KEYS`, of which the lowest should go first.
+/// A keyspace with keys `0..KEYS`, of which the lowest should be evicted first.
 fn ranked(policy: Policy, shards: usize, seed: u64) -> (Keyspace, Context) {
     let shape = Shape { shards, databases: 16, threads: 1, threads_max: 1 };
     let mut hash_key = *b"0123456789abcdef";
@@ -55,14 +55,14 @@ fn in_txn<R>(
     body(&mut Txn::lock(keyspace, context, 0, NOW, &keys))
 }
 
-/// Evicts one key; which one.
+/// Evicts one key and returns its number.
 fn evict(keyspace: &Keyspace, context: &mut Context) -> u32 {
     let evicted = eviction::evict_one(keyspace, context, NOW).expect("keys are left");
     String::from_utf8(evicted.key).expect("text").parse().expect("a number")
 }
 
-/// Of the half that should have gone how much stays (in percent), and how many of each tenth, from
-/// the newest on, are lost.
+/// Percentage of keys kept that should have been evicted, and the number of keys lost from each of
+/// the newest tenths.
 fn quality(policy: Policy, shards: usize, seed: u64) -> (f64, [u32; 5]) {
     let (keyspace, mut context) = ranked(policy, shards, seed);
     let mut lost = [0; 5];
@@ -94,8 +94,8 @@ fn candidates_that_were_used_or_removed_since_they_were_sampled_are_passed_over(
     let (keyspace, mut context) = ranked(Policy::AllKeysLru, 16, 5);
     // The pool has candidates now.
     let first = evict(&keyspace, &mut context);
-    // All that it may have are used again or gone: every second key is used, of the others the
-    // older half is removed.
+    // All other candidates are used again or removed: every second key is used, and the older half
+    // of the rest is removed.
     for n in 0..KEYS {
         let name = n.to_string();
         in_txn(&keyspace, &mut context, &name, |txn| match n {

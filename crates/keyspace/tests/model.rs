@@ -2,11 +2,10 @@
 //! Clients that wait for keys under the model checker, which explores interleavings of the real
 //! locks, queues and claims: `cargo test -p braid-keyspace --features model --test model`.
 //!
-//! What a thread does is what the dispatcher does for BLPOP and RPUSH (`blocking.rs` of the
-//! engine): to wait under the locks of all keys, to serve under the locks that a push holds, to
-//! leave the queues of other keys afterwards, to end a wait by its claim. As with the models of
-//! `braid-base`, each runs as the code is and with a fault planted in it, with which some schedule
-//! must fail.
+//! The threads do what the dispatcher does for BLPOP and RPUSH (`blocking.rs` of the engine): begin
+//! to wait under the locks of all keys, serve under the locks that a push holds, leave the queues
+//! of other keys afterwards, end a wait by claiming it. As with the models of `braid-base`, each
+//! test runs with the code as it is, and with a planted fault, with which some schedule must fail.
 
 #![cfg(feature = "model")]
 
@@ -25,21 +24,21 @@ const SCHEDULES: usize = 10_000;
 const NOW: i64 = 1_000_000;
 const CLIENTS: usize = 2;
 
-/// What a client was told.
+/// A reply to a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Told {
     Element(Vec<u8>),
     TimeIsOver,
 }
 
-/// A server: its keys, and of each client how it waits and what it was told.
+/// A server: its keys, and for each client its wait and its replies.
 struct Store {
     keyspace: Keyspace,
-    /// Waiters' requests are the numbers of their clients.
+    /// A waiter's request is the number of its client.
     queues: Arc<WaitQueues<usize>>,
     /// Two keys of different shards.
     keys: [Box<[u8]>; 2],
-    // Of the standard library: nothing is switched while these are held.
+    // Mutexes of the standard library: the checker does not switch threads while they are held.
     waits: [Mutex<Option<Arc<Waiter<usize>>>>; CLIENTS],
     told: [Mutex<Vec<Told>>; CLIENTS],
 }
@@ -68,8 +67,8 @@ impl Store {
         self.told[client].lock().unwrap().push(told);
     }
 
-    /// Takes the first element at a key, if there is one and `may` agrees, which is asked before
-    /// anything is changed.
+    /// Takes the first element at a key, if there is one and `may`, which is called before any
+    /// change, agrees.
     fn take(&self, txn: &mut Txn<'_>, key: &[u8], may: impl FnOnce() -> bool) -> Option<Vec<u8>> {
         let list = txn.write_as::<Texts>(key).unwrap()?;
         if !may() {
@@ -81,7 +80,7 @@ impl Store {
         Some(taken)
     }
 
-    /// BLPOP: an element of the first of some keys that has one, or a wait.
+    /// BLPOP: an element of the first key that has one, or a wait.
     fn pop_or_wait(&self, slot: usize, client: usize, keys: &[&[u8]]) {
         let mut context = Context::new(&self.keyspace, slot);
         let set = self.set(keys);
@@ -89,7 +88,7 @@ impl Store {
         let mut txn = self.lock(&mut context, &set);
         let mut found = None;
         for key in keys {
-            // Not what is about to be given to a client that waits already.
+            // Leave elements to clients that have waited longer.
             if found.is_none() && txn.next_waiter(&self.queues, key, 0).is_none() {
                 found = self.take(&mut txn, key, || true);
             }
@@ -125,7 +124,7 @@ impl Store {
         self.lock(context, &self.set(&keys)).stop_waiting(&self.queues, waiter);
     }
 
-    /// RPUSH of one element, and what the dispatcher does behind it.
+    /// RPUSH of one element, and the dispatcher's work after it.
     fn push(&self, slot: usize, key: &[u8], element: &[u8]) {
         let mut context = Context::new(&self.keyspace, slot);
         let set = self.set(&[key]);
@@ -140,8 +139,8 @@ impl Store {
         self.keyspace.gate.leave(slot);
     }
 
-    /// Serves those who wait for the keys that were changed; gives those who still stand in queues
-    /// of other keys.
+    /// Serves the clients that wait for the changed keys; returns those that are still in queues of
+    /// other keys.
     fn serve(&self, txn: &mut Txn<'_>) -> Vec<Arc<Waiter<usize>>> {
         let mut elsewhere = Vec::new();
         loop {
@@ -163,8 +162,8 @@ impl Store {
         }
     }
 
-    /// Whether a client was told exactly one thing, or waits, and then for keys that have nothing;
-    /// every element is somewhere, once.
+    /// Checks that each client got exactly one reply, or waits for keys that are empty, and that
+    /// every element is in one place.
     fn check(&self) {
         let mut elements: Vec<Vec<u8>> = Vec::new();
         let mut context = Context::new(&self.keyspace, 0);
@@ -209,8 +208,8 @@ fn run(store: &Arc<Store>, threads: Vec<fn(&Store, usize)>) {
     store.check();
 }
 
-/// One client waits for two keys until its time is over, another one for the second key until
-/// that ends; meanwhile both keys are filled.
+/// One client waits for two keys until its timeout, another one for the second key; meanwhile both
+/// keys are filled.
 fn pushes_race_with_ends() {
     let store = Arc::new(Store::new(4));
     run(
@@ -234,8 +233,8 @@ fn pushes_race_with_ends() {
     );
 }
 
-/// Two clients wait for the same two keys, which are filled at the same time: both get something,
-/// whoever serves them.
+/// Two clients wait for the same two keys, which are filled at the same time: both get an element,
+/// whichever thread serves them.
 fn pushes_race_with_each_other() {
     let store = Arc::new(Store::new(2));
     for client in 0..CLIENTS {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Several threads on overlapping keys: no value is ever torn, no memory is freed too early, none is lost.
+//! Several threads on overlapping keys: no value is torn, no memory is freed too early, none is
+//! leaked.
 //!
-//! One test function: it counts the live bytes of the whole process.
+//! One test function, because it counts the live bytes of the whole process.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -22,10 +23,11 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 const KEYS: u64 = 60;
 const NOW: i64 = 1_000_000;
-/// What the rounds are divided by.
+/// Divisor of the number of rounds.
 const SHORTENING: u32 = if cfg!(miri) { 100 } else { 1 };
 
-/// A text of `len` bytes that proves that it is whole: each byte follows from the first and the length.
+/// A text of `len` bytes that proves its integrity: each byte follows from the first and the
+/// length.
 fn whole(seed: u8, len: usize) -> Vec<u8> {
     (0..len).map(|at| if at == 0 { seed } else { byte_at(seed, len, at) }).collect()
 }
@@ -117,7 +119,7 @@ impl Worker<'_> {
             800..850 => drop(txn.copy(one, 0, other)),
             850..900 => drop(txn.set_expiry(one, choice.is_multiple_of(2).then_some(NOW + 50))),
             _ => {
-                // APPEND: the whole text has to be made anew to stay whole.
+                // APPEND: the whole text is rewritten to keep its integrity.
                 let grown = txn.edit_string(EVENT, one, len, |bytes, _| {
                     bytes.copy_from_slice(&whole(seed, bytes.len()));
                     ((), 1)
@@ -175,8 +177,8 @@ impl Worker<'_> {
     }
 }
 
-/// `threads` of which all but the first (of several) write as well as read; returns confirmed optimistic
-/// reads.
+/// Runs `threads` threads, of which all but the first (if there are several) write as well as read;
+/// returns confirmed optimistic reads.
 fn hammer(threads: usize, shards: usize, rounds: u32) -> (u64, u64) {
     let shape = Shape { shards, databases: 2, threads, threads_max: threads };
     let keyspace = Keyspace::new(shape, KeyHasher::with_key(b"0123456789abcdef"));
@@ -204,7 +206,7 @@ fn hammer(threads: usize, shards: usize, rounds: u32) -> (u64, u64) {
         handles.into_iter().map(|handle| handle.join().expect("no assertion failed")).collect()
     });
     let failures = keyspace.total(|counters| counters.optimistic_failures.get());
-    // Draining: whatever waits in limbo can go now that nobody is inside.
+    // All memory in limbo can be freed now that no thread is inside.
     drop(contexts);
     let world = keyspace.gate.close(None);
     drop(keyspace.flush(&world, None));
@@ -219,7 +221,7 @@ fn hammer(threads: usize, shards: usize, rounds: u32) -> (u64, u64) {
 
 #[test]
 fn values_are_never_torn_and_memory_is_neither_lost_nor_freed_early() {
-    // Once for what is allocated a single time and kept: thread-locals, standard streams.
+    // Once for allocations that are made a single time and kept: thread-locals, standard streams.
     hammer(2, 1, 100 / SHORTENING);
     let mut before = settled();
     for (threads, shards, rounds) in [(1, 4, 2_000), (2, 1, 8_000), (2, 64, 8_000), (4, 4, 4_000)] {

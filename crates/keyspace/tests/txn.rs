@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Transactions through the crate's public face: what each operation leaves behind in the keyspace, for
-//! watchers and in the counters.
+//! Transactions through the crate's public interface: the effect of each operation on the keyspace,
+//! on watchers and on the counters.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,8 +32,8 @@ fn rig(shards: usize, threads: usize) -> Rig {
     Rig { keyspace, context }
 }
 
-/// Keyspaces of one shard and of several, of one thread (memory is freed at once) and of two (it waits in
-/// limbo).
+/// Keyspaces of one shard and of several, of one thread (memory is freed at once) and of two (it
+/// waits in limbo).
 fn rigs() -> impl Iterator<Item = Rig> {
     [(1, 1), (1, 2), (16, 1), (16, 2)].into_iter().map(|(shards, threads)| rig(shards, threads))
 }
@@ -177,7 +177,7 @@ fn expired_keys_are_hidden_from_readers_and_removed_by_writers() {
         assert!(!rig.run(&["k"], |txn| txn.delete(b"k")), "it was not there for the client");
         assert_eq!(rig.keyspace.len(0), (0, 0), "a writer removes it");
         assert_eq!(rig.keyspace.total(|counters| counters.expired.get()), 1);
-        // At its very millisecond a key still lives.
+        // A key is still alive at the very millisecond of its expiry.
         rig.set("k", "v", Expiry::At(NOW));
         assert_eq!(rig.get("k").as_deref(), Some("v"));
         rig.set("k", "w", Expiry::At(NOW - 1));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Access control: the user of a request (HTTP basic authentication), and the resources that the
-//! user may see.
+//! Access control: the user of a request (HTTP basic authentication), and the resources open to
+//! that user.
 //!
-//! A resource is open to users who may run the commands that would show the same ([`Resource`]).
-//! Requests without name and password are the default user's, if that one needs no password. An
+//! A resource is open to users who may run the commands that show the same data ([`Resource`]).
+//! Requests without name and password belong to the default user, if that one needs no password. An
 //! empty name means the default user, too.
 
 use base64::Engine as _;
@@ -41,7 +41,7 @@ pub fn check(engine: &Engine, resource: Resource, authorization: Option<&[u8]>, 
         return Access::Granted;
     }
     let Some((name, password)) = authorization.and_then(credentials) else {
-        // A page shown without a password must not ask for one because of a panel.
+        // A page that is open without a password must not ask for one because of a panel.
         let sees_page = default.is_open() && Resource::Metrics.is_open_to(engine, &default);
         return if sees_page { Access::Forbidden } else { Access::Unauthorized };
     };
@@ -102,9 +102,8 @@ fn credentials(header: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     Some((text[..colon].to_vec(), text[colon + 1..].to_vec()))
 }
 
-/// Whether a request's host is one that this machine may be called by someone on it. A name could
-/// be one that a foreign web page has made to point here, so that its reader's browser fetches the
-/// metrics for it.
+/// True if a request's `Host` is a name of this machine. A foreign web page could make another name
+/// point here, so that its reader's browser fetches the metrics for it (DNS rebinding).
 pub fn is_own_host(host: &str) -> bool {
     let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((address, _)) => return address.parse::<std::net::Ipv6Addr>().is_ok(),

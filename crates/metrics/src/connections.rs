@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Open connections, and which of them is closed when there are too many.
+//! Open connections, and the choice of one to close when there are too many.
 //!
 //! A new connection is always accepted. If there is no room, the connection that has been idle
 //! longest is closed: one of the same peer if that peer has its share, else one of the peer with
@@ -12,31 +12,31 @@ use std::rc::Rc;
 
 use tokio::sync::Notify;
 
-/// Connections open at once.
+/// Maximum number of open connections.
 pub const OPEN_MAX: usize = 32;
-/// Connections open at once from one address (of IPv6, from one network of 64 bits).
+/// Maximum number of open connections from one address (for IPv6, from one network of 64 bits).
 pub const OF_PEER_MAX: usize = 16;
 
-/// All open connections, the one that has been silent for longest first.
+/// All open connections, in order of idleness, the longest idle first.
 #[derive(Default)]
 pub struct Connections(RefCell<Vec<Rc<Connection>>>);
 
 /// An open connection.
 pub struct Connection {
     peer: IpAddr,
-    /// Told when it has to give way.
+    /// Signalled when the connection must close.
     closed: Notify,
 }
 
 impl Connection {
-    /// Waits until the connection has to give way.
+    /// Waits until the connection must close.
     pub async fn closed(&self) {
         self.closed.notified().await;
     }
 }
 
 impl Connections {
-    /// Takes a connection in; one that is open already may have to go for it.
+    /// Adds a connection; if there is no room, another one is told to close.
     pub fn open(&self, peer: IpAddr) -> Rc<Connection> {
         let mut open = self.0.borrow_mut();
         let connection = Rc::new(Connection { peer: group(peer), closed: Notify::new() });
@@ -49,14 +49,14 @@ impl Connections {
             None
         };
         if let Some(place) = loser.and_then(|peer| open.iter().position(|other| other.peer == peer)) {
-            // Kept for the task that waits for it, or is about to.
+            // The permit is kept for the task that waits for it, or is about to.
             open.remove(place).closed.notify_one();
         }
         open.push(Rc::clone(&connection));
         connection
     }
 
-    /// Notes that a connection has sent a request.
+    /// Records that a connection has sent a request.
     pub fn note_request(&self, connection: &Rc<Connection>) {
         let mut open = self.0.borrow_mut();
         if let Some(place) = open.iter().position(|other| Rc::ptr_eq(other, connection)) {
@@ -64,7 +64,7 @@ impl Connections {
         }
     }
 
-    /// Forgets a connection that has ended.
+    /// Removes a connection that has ended.
     pub fn end(&self, connection: &Rc<Connection>) {
         self.0.borrow_mut().retain(|other| !Rc::ptr_eq(other, connection));
     }
@@ -86,7 +86,7 @@ mod tests {
         IpAddr::from([10, 0, 0, number])
     }
 
-    /// Whether a connection was told to give way.
+    /// True if a connection was told to close.
     fn is_closed(connection: &Connection) -> bool {
         use std::future::Future;
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
@@ -101,7 +101,7 @@ mod tests {
         connections.note_request(&mine[0]);
         let last = connections.open(peer(2));
         let closed: Vec<bool> = mine.iter().map(|connection| is_closed(connection)).collect();
-        // The first one has just sent a request, so the second one has been silent for longest.
+        // The first one has just sent a request, so the second one has been idle longest.
         assert_eq!(closed.iter().position(|closed| *closed), Some(1));
         assert_eq!(closed.iter().filter(|closed| **closed).count(), 1);
         assert!(!is_closed(&other) && !is_closed(&last));
@@ -119,7 +119,7 @@ mod tests {
         assert!(
             !is_closed(&early) && !is_closed(&newest) && !few.iter().any(|connection| is_closed(connection))
         );
-        // Room that was made is used.
+        // A free place is used.
         connections.end(&early);
         connections.end(&early);
         let more = connections.open(peer(4));

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Health checks: whether the process serves (`/health`), and whether clients should be sent to it
+//! Health checks: whether the process is alive (`/health`), and whether it should get clients
 //! (`/ready`).
 //!
-//! Both need no password and tell nothing but one word, so that any load balancer or Kubernetes
-//! probe can ask.
+//! Both need no password and reveal only one word, so that any load balancer or Kubernetes probe
+//! can use them.
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_clients::attention::STOPPING;
 use braid_engine::Engine;
 
-/// Whether clients should be sent to the server.
+/// Whether the server should get clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Readiness {
     Ready,
@@ -21,7 +21,7 @@ pub enum Readiness {
 }
 
 impl Readiness {
-    /// As it is now.
+    /// The present readiness.
     pub fn of(engine: &Engine) -> Readiness {
         if engine.shutdown.load(Relaxed) || engine.attention.get() & STOPPING != 0 {
             Readiness::Stopping
@@ -32,7 +32,7 @@ impl Readiness {
         }
     }
 
-    /// The word for it.
+    /// The word in the reply.
     pub fn name(self) -> &'static str {
         match self {
             Readiness::Ready => "ready",

@@ -6,7 +6,7 @@ use braid_engine::Engine;
 use crate::catalogue::{METRICS, Scrape, Source};
 use crate::text::Samples;
 
-/// All metrics as they are now.
+/// All metrics at present.
 pub fn render(engine: &Engine) -> String {
     let scrape = Scrape::new(engine);
     let mut text = String::with_capacity(64 * 1024);

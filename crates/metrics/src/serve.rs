@@ -30,9 +30,9 @@ use crate::page::{PAGE, POLICY};
 use crate::panels;
 use crate::render::render;
 
-/// Time for a request's header to arrive, and for which a connection may be silent.
+/// Timeout for a request's header, and for an idle connection.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The longest that a connection is kept.
+/// Maximum lifetime of a connection.
 const CONNECTION_MAX: Duration = Duration::from_secs(600);
 
 const JSON: &str = "application/json";
@@ -40,8 +40,8 @@ const TEXT: &str = "text/plain; charset=utf-8";
 
 type Reply = Response<Full<Bytes>>;
 
-/// Listens on every address (separated by blanks) at a port. The error says which one could not be
-/// had.
+/// Listens on every address (separated by blanks) at a port. The error names the address that
+/// failed.
 pub fn bind(addresses: &str, port: u16) -> Result<Vec<TcpListener>, String> {
     let one = |address: &str| {
         let failed = |error: &dyn std::fmt::Display| {
@@ -113,7 +113,7 @@ async fn answer_all(
     });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(PATIENCE).max_buf_size(16 * 1024);
-    // How a connection ends is its client's affair.
+    // Errors that end a connection concern only its client.
     let answers = http.serve_connection(TokioIo::new(socket), service);
     let _ = tokio::time::timeout(CONNECTION_MAX, answers).await;
 }
@@ -188,7 +188,7 @@ fn answer(engine: &Engine, peer: SocketAddr, request: &Request<Incoming>) -> Rep
     }
 }
 
-/// A reply after which the connection is closed: who may see nothing does not keep one.
+/// A reply after which the connection is closed: requests without permission do not keep one.
 fn last(mut reply: Reply) -> Reply {
     reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     reply

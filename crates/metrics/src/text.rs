@@ -21,7 +21,7 @@ pub struct Samples<'t> {
 }
 
 impl<'t> Samples<'t> {
-    /// Samples of a metric, to be appended to `text`.
+    /// The samples of a metric, appended to `text`.
     pub fn new(
         name: &'static str,
         kind: MetricKind,
@@ -36,10 +36,10 @@ impl<'t> Samples<'t> {
         self.add_part("", labels, value);
     }
 
-    /// Adds a sample of a histogram, whose name gets an ending.
+    /// Adds a sample of a histogram, whose name gets a suffix.
     pub fn add_part(&mut self, ending: &str, labels: &[(&str, &str)], value: f64) {
         let Samples { name, kind, help, .. } = *self;
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         if !std::mem::replace(&mut self.has_head, true) {
             let kind = match kind {
                 MetricKind::Counter => "counter",

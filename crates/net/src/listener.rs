@@ -90,7 +90,7 @@ impl Listener {
                 .is_some_and(|(own_address, own_port)| own_address == address && *own_port == port)
     }
 
-    /// The listening port (chosen by the system if 0 was asked for).
+    /// The listening port (chosen by the system if 0 was given).
     pub fn port(&self) -> Option<u16> {
         self.socket.local_addr().ok()?.as_socket().map(|address| address.port())
     }

@@ -11,14 +11,14 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
-/// How to connect.
+/// Options of a connection attempt.
 #[derive(Clone, Default)]
 pub struct ConnectOptions {
     /// Local address from which the connection starts (`bind-source-addr`); empty: any.
     pub source: String,
-    /// Speaks TLS as configured here.
+    /// Use TLS with this configuration.
     pub tls: Option<Arc<ClientConfig>>,
-    /// For each address that the host's name stands for.
+    /// Timeout for each address of the host.
     pub timeout: Duration,
 }
 
@@ -36,7 +36,7 @@ enum Wire {
 pub struct Hangup(TcpStream);
 
 impl Hangup {
-    /// Has all reads and writes end.
+    /// Ends all reads and writes.
     pub fn hang_up(&self) {
         // It may be gone already.
         let _ = self.0.shutdown(Shutdown::Both);
@@ -46,7 +46,7 @@ impl Hangup {
 impl Outgoing {
     /// Connects to the first address of `host` that accepts.
     pub fn connect(host: &str, port: u16, options: &ConnectOptions) -> io::Result<Outgoing> {
-        // Brackets around an IPv6 address are for texts that have a port behind it.
+        // Brackets around an IPv6 address are only needed in texts with a port after it.
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let mut last = io::Error::new(io::ErrorKind::NotFound, format!("no address found for {host}"));
         for address in (bare, port).to_socket_addrs()? {
@@ -79,14 +79,14 @@ impl Outgoing {
         }
     }
 
-    /// How long a read, and a write, may take.
+    /// Sets the timeouts of reads and writes.
     pub fn set_timeouts(&self, read: Duration, write: Duration) -> io::Result<()> {
         let socket = self.socket();
         socket.set_read_timeout(Some(read))?;
         socket.set_write_timeout(Some(write))
     }
 
-    /// Has the kernel probe a silent peer after `seconds`.
+    /// Makes the kernel probe a silent peer after `seconds`.
     pub fn set_keepalive(&self, seconds: u64) -> io::Result<()> {
         let probes = socket2::TcpKeepalive::new()
             .with_time(Duration::from_secs(seconds))

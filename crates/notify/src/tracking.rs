@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Client-side caching: invalidation of keys that clients have read.
 //!
-//! A tracking client is noted beside each key that it reads, in the key's shard, under the lock of
-//! the read (`keyspace/watch.rs`). A thread that changes the key removes the note under the
+//! A tracking client is recorded beside each key that it reads, in the key's shard, under the lock
+//! of the read (`keyspace/watch.rs`). A thread that changes the key removes the record under the
 //! exclusive lock, and the dispatcher notifies the client before that lock is released: so no
 //! invalidation is missed, and it follows the reply that it invalidates. With BCAST a client is
-//! told of all keys with its prefixes, whether it has read them or not.
+//! notified of all keys with its prefixes, whether it has read them or not.
 //!
 //! Invalidations are pushes (`hub.rs`).
 
@@ -131,7 +131,7 @@ impl Trackers {
         listener.record.redirect.store(-1, Relaxed);
     }
 
-    /// Notes the keys that a client's command has read, under the locks of the read. `most_keys`
+    /// Records the keys that a client's command has read, under the locks of the read. `most_keys`
     /// limits the number of tracked keys.
     #[cold]
     pub fn remember(

@@ -19,8 +19,7 @@ pub(crate) const BUFFER_BYTES_MAX: usize = 1 << 20;
 /// Fewer bytes go through the page cache: a direct write has a high fixed cost.
 const DIRECT_BYTES_MIN: usize = 256 << 10;
 
-/// The end of a file in memory: the bytes that are not written yet, and the start of the block in
-/// which they begin.
+/// The buffered end of a file: the unwritten bytes, and the start of the block in which they begin.
 pub(crate) struct DirectWriter {
     /// One block larger than the buffer, so that the buffer can begin at a multiple of [`BLOCK`].
     memory: Vec<u8>,
@@ -28,7 +27,7 @@ pub(crate) struct DirectWriter {
     start: usize,
     /// Start of the buffer in the file: a multiple of [`BLOCK`].
     at: u64,
-    /// Bytes in the buffer, and how many of them are already in the file.
+    /// Number of bytes in the buffer, and of those that are already in the file.
     len: usize,
     written: usize,
     /// The file supports direct writes, and `O_DIRECT` is set at present.
@@ -51,8 +50,8 @@ impl DirectWriter {
             can_be_direct: true,
             is_direct: false,
         };
-        // Of what is there already only the last block is needed, to be written once more with what
-        // follows.
+        // Only the last block of the present content is needed: it is written again with the next
+        // bytes.
         let (at, begin) = (writer.at, writer.start);
         writer.can_be_direct = file.read_exact_at(&mut writer.memory[begin..begin + begun], at).is_ok();
         writer
@@ -93,10 +92,10 @@ impl DirectWriter {
         let whole = self.len / BLOCK * BLOCK;
         let padded = self.len.next_multiple_of(BLOCK);
         if !direct || self.pending() == 0 {
-            // Buffered write below.
+            // Handled by the buffered write below.
         } else if self.at + padded as u64 <= zeros_end {
-            // The bytes are forced to disk next, and the zeros that pad the last block are already
-            // in the file.
+            // The bytes are synced next, and the zeros that pad the last block are already in the
+            // file.
             self.memory[self.start + self.len..self.start + padded].fill(0);
             self.write_directly(file, padded);
         } else if whole >= DIRECT_BYTES_MIN {
@@ -169,7 +168,7 @@ mod tests {
             let path = folder.path().join("file");
             let mut expected: Vec<u8> = (0..begin).map(|at| at as u8).collect();
             std::fs::write(&path, &expected).expect("a file");
-            // As if so many blocks of zeros had been written ahead.
+            // As if this many blocks of zeros had been written ahead.
             let zeros_end = zeros.map_or(0, |blocks| (begin as u64).next_multiple_of(BLOCK as u64) + blocks * BLOCK as u64);
             let data = |mut bytes: Vec<u8>, len: usize| {
                 assert!(bytes.split_off(len).iter().all(|&byte| byte == 0));

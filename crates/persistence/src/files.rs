@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Opens, measures and truncates the files that the server loads and writes. Their content and
-//! names are the business of `load.rs` and `aof/`.
+//! Opens, measures and truncates the files that the server loads and writes. `load.rs` and `aof/`
+//! know their content and names.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -8,12 +8,12 @@ use std::path::Path;
 
 pub use std::fs::File;
 
-/// Opens a file to be read.
+/// Opens a file for reading.
 pub fn open(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-/// A new file, in place of one that may be there.
+/// Creates a file, replacing an existing one.
 pub fn create(path: &Path) -> io::Result<File> {
     File::options().read(true).write(true).create(true).truncate(true).open(path)
 }
@@ -23,7 +23,7 @@ pub fn replace(from: &Path, to: &Path) -> io::Result<()> {
     std::fs::rename(from, to)
 }
 
-/// Removes a file. That it cannot be removed is told in the log.
+/// Removes a file; a failure is logged.
 pub fn remove(path: &Path) {
     if let Err(error) = std::fs::remove_file(path)
         && error.kind() != io::ErrorKind::NotFound
@@ -37,21 +37,22 @@ pub fn len(path: &Path) -> io::Result<u64> {
     Ok(path.metadata()?.len())
 }
 
-/// Cuts a file off behind `len` bytes, for good: it is on disk when this returns.
+/// Truncates a file to `len` bytes and syncs it.
 pub fn cut_off(path: &Path, len: u64) -> io::Result<()> {
     let file = OpenOptions::new().write(true).open(path)?;
     file.set_len(len)?;
     file.sync_all()
 }
 
-/// A new file without a name, which goes with its last user. It has `path` for a moment.
+/// A new unnamed file, which is freed when its last user closes it. It has the name `path` for a
+/// moment.
 pub fn nameless(path: &Path) -> io::Result<File> {
     let file = create(path)?;
     std::fs::remove_file(path)?;
     Ok(file)
 }
 
-/// Whether a file begins with a dump; leaves it at its begin.
+/// True if a file begins with a dump; rewinds it.
 pub fn begins_with_dump(file: &mut File) -> io::Result<bool> {
     let mut magic = Vec::new();
     file.by_ref().take(6).read_to_end(&mut magic)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The form in which keys are written: records of a dump file, or requests that make them.
+//! The form in which keys are written: records of a dump file, or requests that create them.
 
 use braid_keyspace::Entry;
 use braid_rdb::{Access, Format, Target, encode_key};
@@ -7,12 +7,12 @@ use braid_rdb::{Access, Format, Target, encode_key};
 use crate::aof::push_key;
 use crate::value::to_rdb;
 
-/// In which form keys are written.
+/// The form in which keys are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
     /// A dump file, with values in this format.
     Dump(Format),
-    /// Requests, behind a line that tells the time (Unix time in seconds) if there is one.
+    /// Requests, after a timestamp annotation (Unix time in seconds) if given.
     Requests(Option<i64>),
 }
 
@@ -28,7 +28,7 @@ impl Form {
         matches!(self, Form::Dump(_))
     }
 
-    /// A key with its value as it will stand in the file, where its database has been chosen.
+    /// Encodes a key with its value as in the file; its database is selected separately.
     pub(crate) fn encode(self, entry: Entry<'_>, access: Option<Access>) -> Vec<u8> {
         match self {
             Form::Dump(format) => encode_key(entry.key(), to_rdb(entry), format, entry.expiry(), access),
@@ -41,10 +41,10 @@ impl Form {
         }
     }
 
-    /// How many members of a key stay for good because the form has no room for their times.
+    /// Number of members of a key that become permanent because the form cannot store their expiry.
     pub(crate) fn times_left_out(self, entry: Entry<'_>) -> u64 {
         match self {
-            // By far the most often there is nothing to look for.
+            // The common case: nothing to look for.
             Form::Dump(format) if format.target != Target::Own => {
                 let value = to_rdb(entry);
                 if format.is_foreign(value) {

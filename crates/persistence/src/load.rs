@@ -21,24 +21,24 @@ use crate::value::read_value;
 use crew::{Crew, Key, Terms};
 use times::MemberTimes;
 
-/// How to load.
+/// Settings of a load.
 pub struct LoadOptions<'a> {
     /// Size of the input in bytes, if known.
     pub len: Option<u64>,
-    /// Thresholds between the forms of values.
+    /// Limits of the compact encodings.
     pub limits: Limits,
-    /// Try versions that are not known (`rdb-version-check relaxed`).
+    /// Accept unknown versions (`rdb-version-check relaxed`).
     pub relaxed: bool,
     /// Check the checksum (`rdbchecksum`).
     pub checksum: bool,
-    /// A key that is there already gives way; else it ends the load.
+    /// Replace existing keys; otherwise they end the load with an error.
     pub replace: bool,
-    /// Takes the names of keys that are left out since they are past their expiry, with their
-    /// databases.
+    /// Receives the names of keys left out as expired, with their databases.
     pub expired: Option<&'a ExpiredKeys>,
     /// Target of the file's database 0; later databases follow it.
     pub first_db: u32,
-    /// So many threads decode values beside the one that reads; with less than two, that one does everything.
+    /// Threads that decode values beside the reading one; with fewer than two, the reader does
+    /// everything.
     pub threads: usize,
     pub progress: &'a Progress,
 }
@@ -50,13 +50,13 @@ pub type ExpiredKeys = parking_lot::Mutex<Vec<(u32, Box<[u8]>)>>;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Loaded {
     pub keys: u64,
-    /// Keys left out since they were past their expiry.
+    /// Keys left out as expired.
     pub expired: u64,
-    /// Keys left out since they had no members (dump files of some old servers have such keys).
+    /// Keys left out as empty (dump files of some old servers contain such keys).
     pub empty: u64,
     /// Bytes read.
     pub bytes: u64,
-    /// The history that the file says its dataset belongs to.
+    /// The replication history that the file states.
     pub replication: Option<ReplicationNote>,
 }
 
@@ -65,13 +65,13 @@ pub struct Loaded {
 pub struct ReplicationNote {
     /// The replication ID.
     pub id: [u8; 40],
-    /// Bytes of that history's stream that are in the dataset.
+    /// Offset in that history up to which the dataset contains it.
     pub offset: u64,
-    /// The database that the stream was in.
+    /// The database selected in the replication stream.
     pub db: u32,
 }
 
-/// The notes that make up a [`ReplicationNote`], as far as they have been read.
+/// The notes that make up a [`ReplicationNote`], as read so far.
 #[derive(Default)]
 struct ReplicationNotes {
     id: Option<[u8; 40]>,
@@ -93,7 +93,7 @@ impl Loaded {
     }
 }
 
-/// Why a load ended early. What was loaded until then stays.
+/// Why a load ended early. Keys loaded until then stay.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     #[error("{0}")]
@@ -112,7 +112,7 @@ pub enum LoadError {
     Stopped,
 }
 
-/// Log the first so many keys without members by name.
+/// Maximum number of empty keys that are logged by name.
 const EMPTY_NAMED_MAX: u64 = 10;
 
 impl From<Stopped> for LoadError {
@@ -121,8 +121,8 @@ impl From<Stopped> for LoadError {
     }
 }
 
-/// Loads a dump file, while the world is stopped (as a whole, or in slices). Libraries of functions
-/// go to `function`. What is past its expiry by the transaction's time is left out.
+/// Loads a dump file, while the world is stopped (throughout, or in slices). Passes libraries of
+/// functions to `function`. Leaves out keys that are expired at the transaction's time.
 pub fn load(
     txn: &mut Txn<'_>,
     input: impl Read,
@@ -133,7 +133,7 @@ pub fn load(
     let reader = FileReader::new(input, options.len, options.relaxed, options.checksum)?;
     let db = txn.db();
     txn.set_db(options.first_db);
-    // Keys that give way to those of the file are told of, which only the thread that has the world can do.
+    // Replaced keys cause events, which only the thread that has stopped the world may report.
     let alone = options.threads < 2 || options.replace || slices.waits() || txn.stopped_world().is_none();
     let threads = if alone { 0 } else { options.threads };
     let terms = Terms {
@@ -162,7 +162,7 @@ struct Loader<'l, 't, 'p> {
     slices: &'l mut Slices<'p>,
     crew: Option<Crew>,
     loaded: Loaded,
-    /// What members' times the file's notes have told, and are not set yet.
+    /// Expiry times of members from the file's notes, not yet set.
     times: MemberTimes,
     replication: ReplicationNotes,
 }
@@ -214,7 +214,7 @@ impl Loader<'_, '_, '_> {
                         _ => return Err(LoadError::Database { number, databases }),
                     }
                 }
-                // Tables grow piece by piece: knowing the number beforehand saves nothing.
+                // Tables grow step by step: knowing the size beforehand saves nothing.
                 Record::Size { .. } => {}
                 Record::Function(code) => function(&code).map_err(LoadError::Function)?,
                 Record::ModuleData(name) => {
@@ -235,12 +235,12 @@ impl Loader<'_, '_, '_> {
         }
     }
 
-    /// Keys so far.
+    /// Number of keys so far.
     fn keys(&self) -> u64 {
         self.loaded.keys + self.crew.as_ref().map_or(0, |crew| crew.loaded.keys)
     }
 
-    /// Gives a key to the crew. False if it is to be read here.
+    /// Passes a key to the crew. False if the caller must read it itself.
     #[inline]
     fn hand_over<R: Read>(
         &mut self,
@@ -257,7 +257,7 @@ impl Loader<'_, '_, '_> {
             None
         };
         let Some((name, value)) = value else {
-            // Large, or wrong. Nobody else may be at work in the tables then.
+            // Large, or invalid. No other thread may then be changing the tables.
             crew.settle()?;
             return Ok(false);
         };
@@ -336,7 +336,7 @@ fn readable(name: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
 }
 
-/// Counts a key without members, which is left out.
+/// Counts an empty key, which is left out.
 fn note_empty(name: &[u8], loaded: &mut Loaded) {
     if loaded.empty < EMPTY_NAMED_MAX {
         log::info!("skipping empty key: {}", readable(name));
@@ -344,7 +344,7 @@ fn note_empty(name: &[u8], loaded: &mut Loaded) {
     loaded.empty += 1;
 }
 
-/// The access clock that says what the file says, if the eviction policy keeps the like.
+/// The access clock for the file's idle time or frequency, if the eviction policy uses that.
 fn clock_of(keyspace: &Keyspace, access: Access) -> Option<u32> {
     match access {
         Access::Idle(seconds) if !keyspace.settings.policy().is_lfu() => {

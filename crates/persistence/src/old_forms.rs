@@ -19,7 +19,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::form::Form;
 
-/// A key with its value, encoded as it will stand in the file.
+/// A key with its value, encoded as in the file.
 pub(crate) struct Record {
     /// The database.
     pub origin: u32,
@@ -39,24 +39,24 @@ pub struct OldForms {
     /// Number of shared large collections and strings that have not been written.
     shared: AtomicUsize,
     bytes: AtomicUsize,
-    /// Bytes of all that was kept for the snapshot in progress, or for the last one.
+    /// Bytes kept for the snapshot in progress, or for the last one.
     kept_bytes: AtomicUsize,
     limit: AtomicUsize,
-    /// In which form they are kept.
+    /// The form of the running snapshot.
     form: Mutex<Form>,
     room: Condvar,
-    /// Told when those who are about to write should begin to wait, and when they need not any more.
+    /// Called with true when writers should begin to wait, with false when they need not any more.
     on_full: Box<dyn Fn(bool) + Send + Sync>,
     /// The snapshot has failed: nothing is kept any more.
     void: AtomicBool,
     keys: AtomicU64,
-    /// Members of them whose times have no room in the file.
+    /// Members whose expiry the file's form cannot store.
     times_left_out: AtomicU64,
 }
 
 impl OldForms {
-    /// Room for old forms; `on_full` is told when it gets full and when it no longer is. It may be
-    /// told twice.
+    /// An empty store; `on_full` is called when it becomes full and when it no longer is. A call
+    /// may be repeated.
     pub fn new(on_full: Box<dyn Fn(bool) + Send + Sync>) -> OldForms {
         OldForms {
             queue: Mutex::default(),
@@ -73,7 +73,7 @@ impl OldForms {
         }
     }
 
-    /// Begins anew, for a snapshot in this form of which old forms may take `limit` bytes.
+    /// Resets the store for a snapshot in this form, with a limit in bytes.
     pub(crate) fn begin(&self, limit: usize, form: Form) {
         self.limit.store(limit, Relaxed);
         *self.form.lock() = form;
@@ -83,12 +83,12 @@ impl OldForms {
         self.kept_bytes.store(0, Relaxed);
     }
 
-    /// True when those who are about to write should wait.
+    /// True if threads about to write should wait.
     pub fn is_full(&self) -> bool {
         self.bytes() > self.limit.load(Relaxed)
     }
 
-    /// True when so much of the room is taken that the one who writes the snapshot had better not rest.
+    /// True if so much memory is used that the snapshot's writer should not pause.
     pub fn is_filling(&self) -> bool {
         self.bytes() > self.limit.load(Relaxed) / 4
     }
@@ -123,7 +123,7 @@ impl OldForms {
         }
     }
 
-    /// Counts what was handed over.
+    /// Counts bytes handed over.
     fn count(&self, bytes: usize) {
         let limit = self.limit.load(Relaxed);
         self.kept_bytes.fetch_add(bytes, Relaxed);
@@ -140,13 +140,13 @@ impl OldForms {
         }
     }
 
-    /// The snapshot has failed: nothing is kept from now on.
+    /// The snapshot has failed: keeps nothing from now on.
     pub(crate) fn give_up(&self) {
         self.void.store(true, Relaxed);
     }
 
-    /// Swaps the records that wait to be written with `empty`; false if there are none, and nothing
-    /// is swapped then. [`OldForms::records_written`] makes room for others.
+    /// Swaps the waiting records with `empty`; false, without a swap, if there are none. Call
+    /// [`OldForms::records_written`] afterwards to make room.
     pub(crate) fn take_records(&self, empty: &mut Vec<Record>) -> bool {
         if self.bytes.load(Relaxed) == 0 {
             return false;
@@ -155,7 +155,7 @@ impl OldForms {
         true
     }
 
-    /// Records of so many bytes have been written.
+    /// Frees the room of this many written bytes.
     pub(crate) fn records_written(&self, bytes: usize) {
         self.bytes.fetch_sub(bytes, Relaxed);
         self.tell_of_room();
@@ -181,7 +181,7 @@ impl OldForms {
         self.tell_of_room();
     }
 
-    /// Takes the tables of databases that were emptied, which wait to be written.
+    /// Takes the tables of emptied databases that are waiting to be written.
     pub(crate) fn take_tables(&self) -> Vec<(u32, Vec<Table>)> {
         std::mem::take(&mut self.queue.lock().tables)
     }
@@ -191,7 +191,7 @@ impl OldForms {
         self.keys.load(Relaxed)
     }
 
-    /// Members of these keys whose times have no room in the file.
+    /// Number of members whose expiry the file's form cannot store.
     pub(crate) fn times_left_out(&self) -> u64 {
         self.times_left_out.load(Relaxed)
     }
@@ -206,7 +206,7 @@ impl Keeper for OldForms {
         self.times_left_out.fetch_add(form.times_left_out(entry), Relaxed);
         let bytes = form.encode(entry, access);
         self.keys.fetch_add(1, Relaxed);
-        // Before it can be taken away, and its bytes with it.
+        // Before another thread can take it, and subtract its bytes.
         self.count(bytes.len());
         self.queue.lock().records.push(Record { origin, bytes });
     }
@@ -216,7 +216,7 @@ impl Keeper for OldForms {
             let bytes = entry.kept_bytes();
             self.keys.fetch_add(1, Relaxed);
             self.shared.fetch_add(1, Relaxed);
-            // Before it can be taken away, and its bytes with it.
+            // Before another thread can take it, and subtract its bytes.
             self.count(bytes);
             self.queue.lock().shared.push((origin, entry));
         }

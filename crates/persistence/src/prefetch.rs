@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Receives ahead of a load, so that the load does not wait for a socket while the world is
+//! Receives data ahead of a load, so that the load does not wait for a socket while the world is
 //! stopped.
 //!
-//! Between two records, with the world going on, [`Prefetch::fill`] waits until a few records'
-//! worth of bytes is there. Only within a value that is larger can a load still wait.
+//! Between two records, while commands run, [`Prefetch::fill`] waits until the buffer has enough
+//! for some records. Only within a larger value can a load still wait.
 
 use std::cell::RefCell;
 use std::io::{self, Read};
 use std::ops::Range;
 
-/// Fewer bytes than these are to be filled up.
+/// With fewer bytes the buffer should be filled.
 const LOW: usize = 256 << 10;
 const FULL: usize = 2 * LOW;
 
-/// A source that can be told to receive ahead.
+/// A source that can receive ahead.
 pub trait Prefetch {
-    /// Whether [`Prefetch::fill`] is due.
+    /// True if [`Prefetch::fill`] should be called.
     fn is_low(&self) -> bool;
-    /// Waits until enough has been received, or there is no more. Errors are those of a later read.
+    /// Waits for enough data, or the end. Errors are reported by a later read.
     fn fill(&self);
 }
 
-/// Reads ahead from a source. Shared references read, so that one can be read and another told to
-/// fill.
+/// Reads ahead from a source. Reading needs a shared reference only, so that another owner can call
+/// `fill`.
 pub struct PrefetchReader<R> {
     state: RefCell<State<R>>,
 }
 
 struct State<R> {
     source: R,
-    /// `FULL` bytes; those in `unread` are waiting.
+    /// `FULL` bytes, of which `unread` are waiting.
     bytes: Vec<u8>,
     unread: Range<usize>,
     /// The source has ended, or has failed.
@@ -44,7 +44,7 @@ impl<R: Read> PrefetchReader<R> {
         PrefetchReader { state: RefCell::new(state) }
     }
 
-    /// The source, and the number of bytes that were taken from it and not read.
+    /// The source, and the number of bytes taken from it and not read.
     pub fn into_source(self) -> (R, usize) {
         let state = self.state.into_inner();
         (state.source, state.unread.len())
@@ -94,7 +94,7 @@ impl<R: Read> Read for &PrefetchReader<R> {
 mod tests {
     use super::*;
 
-    /// Gives a thousand bytes at once, and fails at the end.
+    /// Yields a thousand bytes at once, and fails at the end.
     struct Failing(usize);
 
     impl Read for Failing {

@@ -17,22 +17,22 @@ use crate::temporary::{Purpose, create_temporary, temporary_path};
 use crate::throttle::Throttle;
 use crate::writer::Writer;
 
-/// How to save.
+/// Settings of a save.
 pub struct SaveOptions<'a> {
     /// The file's final name.
     pub path: &'a Path,
-    /// In which form keys are written. The next two are for dump files alone.
+    /// The form in which keys are written. The next two options apply to dump files only.
     pub form: Form,
     /// `rdbcompression`
     pub compress: bool,
     /// `rdbchecksum`
     pub checksum: bool,
-    /// Force the file to disk piece by piece (`rdb-save-incremental-fsync`).
+    /// Sync the file piece by piece (`rdb-save-incremental-fsync`).
     pub sync_pieces: bool,
-    /// Microseconds to wait after each key; negative: one microsecond after so many keys
+    /// Delay after each key in microseconds; if negative, one microsecond after this many keys
     /// (`rdb-key-save-delay`).
     pub key_delay: i64,
-    /// Notes at the front of the file: names and texts.
+    /// Notes at the start of the file: names and texts.
     pub notes: &'a [(&'a str, String)],
     /// Libraries of functions.
     pub functions: &'a [Vec<u8>],
@@ -46,7 +46,7 @@ pub struct Saved {
     pub duration: Duration,
 }
 
-/// Why nothing was saved. What was there under the final name still is.
+/// Why a save failed. A previous file with the final name is unchanged.
 #[derive(Debug, thiserror::Error)]
 #[error("{action} {}: {error}", path.display())]
 pub struct SaveError {
@@ -65,16 +65,15 @@ pub fn save(keyspace: &Keyspace, world: &World<'_>, options: &SaveOptions<'_>) -
 pub(crate) struct Written {
     pub keys: u64,
     pub bytes: u64,
-    /// Members that expire, of which that could not be written.
+    /// Members that became permanent because the form cannot store their expiry.
     pub times_left_out: u64,
 }
 
-/// Has a file written and puts it in the place of the old one, holding what `may_replace`
-/// returns.
+/// Writes a file and replaces the old one while it holds the guard that `may_replace` returns.
 ///
-/// The file is written under another name in the same folder, forced to disk, and only then
-/// renamed, and the folder is forced to disk, too: at any time, even when power fails, there is the
-/// old file or the new one.
+/// The file is written under another name in the same folder, synced, and only then renamed; then
+/// the folder is synced. At any time, even after a power failure, either the old file or the new
+/// one is there.
 pub(crate) fn replace<G>(
     options: &SaveOptions<'_>,
     purpose: Purpose,
@@ -102,13 +101,13 @@ pub(crate) fn replace<G>(
         Ok(Saved { keys: written.keys, bytes: written.bytes, duration: began.elapsed() })
     });
     if saved.is_err() {
-        // It may have been renamed already, or never have been made.
+        // It may have been renamed already, or not have been created.
         let _ = fs::remove_file(&temporary);
     }
     saved
 }
 
-/// Says what those for whom the file is do not know, and so is not in it.
+/// Logs what the target format cannot express, and the file therefore lacks.
 fn warn_of_losses(options: &SaveOptions<'_>, written: &Written) {
     let Form::Dump(format) = options.form else { return };
     if written.times_left_out > 0 {
@@ -174,19 +173,20 @@ pub(crate) fn begin(
     Ok(writer)
 }
 
-/// Writes a dump without any keys: what else the options name.
+/// Writes a dump without keys: only the notes and functions in the options.
 pub fn send_without_keys(options: &SaveOptions<'_>, to: Box<dyn Write>) -> io::Result<u64> {
     end(begin(options, Sink::Other(to), version(options.form, false), None)?)
 }
 
-/// Ends a file and forces it to disk. Returns its size in bytes.
+/// Ends a file and syncs it. Returns its size in bytes.
 pub(crate) fn end(writer: Writer) -> io::Result<u64> {
     let (synced, bytes) = writer.finish()?;
     synced.sync_all()?;
     Ok(bytes)
 }
 
-/// The version of a file; `expiring`: there may be members that expire.
+/// The version of a file; `expiring`: its values may need the version that supports expiring
+/// members.
 pub(crate) fn version(form: Form, expiring: bool) -> u16 {
     match form {
         Form::Dump(format) => format.version(expiring),
@@ -194,8 +194,8 @@ pub(crate) fn version(form: Form, expiring: bool) -> u16 {
     }
 }
 
-/// The version of a file of all keys. Only values that ask for it need more than the usual one, and
-/// most processes never have any.
+/// The version of a file of all keys. Only some values need more than the usual version, and most
+/// processes never have any.
 fn version_needed(keyspace: &Keyspace, world: &World<'_>, form: Form) -> u16 {
     let mut expiring = false;
     if object::types().any(|known| (known.may_need_expiry_version)()) {
@@ -211,10 +211,10 @@ fn version_needed(keyspace: &Keyspace, world: &World<'_>, form: Form) -> u16 {
     version(form, expiring)
 }
 
-/// A wait looks so often whether it is to end.
+/// Interval at which a wait checks for its end.
 const PAUSE_SLICE: Duration = Duration::from_millis(10);
 
-/// The wait after each key that tests ask for.
+/// The delay after each key that tests configure.
 pub(crate) struct Pause {
     delay: i64,
     keys: u64,
@@ -225,7 +225,7 @@ impl Pause {
         Pause { delay, keys: 0 }
     }
 
-    /// Waits, but not on when `stopped` says so.
+    /// Waits until the delay is over or `stopped` returns true.
     pub(crate) fn after_key(&mut self, stopped: impl Fn() -> bool) {
         if self.delay == 0 {
             return;

@@ -22,14 +22,14 @@ struct Attributes {
     period_ns: u64,
 }
 
-/// Asks for turns of so many nanoseconds for the calling thread. Whether that is heeded makes no
-/// difference to what it does.
+/// Requests scheduler turns of this many nanoseconds for the calling thread. Correctness does not
+/// depend on whether the kernel grants it.
 pub(crate) fn ask_for_turns_of(nanoseconds: u64) {
     #[cfg(target_os = "linux")]
     {
         const SIZE: u32 = size_of::<Attributes>() as u32;
         let mut attributes = Attributes { size: SIZE, ..Attributes::default() };
-        // SAFETY: the structure takes as many bytes as is said, and it is this thread's own.
+        // SAFETY: the structure has the size passed along and is owned by this thread.
         let known = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, SIZE, 0) };
         if known != 0 || attributes.policy != libc::SCHED_OTHER as u32 {
             return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Loading in slices: the world is stopped for some milliseconds, then resumes for a moment, so
-//! that clients get an answer.
+//! Loads in slices: the world is stopped for some milliseconds, then resumes for a moment, so that
+//! clients get replies.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -11,14 +11,14 @@ use crate::prefetch::Prefetch;
 use crate::save::Pause;
 use crate::state::Progress;
 
-/// Look at the clock, and whether to stop, after so many records.
+/// Records between two checks of the clock and of the request to stop.
 const RECORDS_BETWEEN: u32 = 64;
-/// How long the world stands still, and how long it then goes on.
+/// Length of a slice, and of the break after it.
 const SLICE: Duration = Duration::from_millis(10);
 const BREAK: Duration = Duration::from_micros(200);
-/// Both, while clients are served.
+/// The same, while clients are served.
 const SHORT_SLICE: Duration = Duration::from_millis(1);
-/// Time between two lines about progress.
+/// Interval of progress lines in the log.
 const REPORT_EVERY: Duration = Duration::from_secs(5);
 /// Time between two heartbeats.
 const HEARTBEAT: Duration = Duration::from_secs(1);
@@ -27,12 +27,12 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped;
 
-/// The slices of one load, which may be of several files.
+/// The slices of one load, of one or several files.
 pub struct Slices<'p> {
     progress: &'p Progress,
-    /// Let the world go on now and then.
+    /// Resume the world now and then.
     in_slices: bool,
-    /// How long it stands still, and then goes on.
+    /// Length of a slice, and of the break after it.
     slice: Duration,
     rest: Duration,
     /// Bytes of the files before the present one.
@@ -45,13 +45,13 @@ pub struct Slices<'p> {
     /// Called each second.
     heartbeat: Option<&'p dyn Fn()>,
     last_heartbeat: Instant,
-    /// What is loaded, if it has to be waited for.
+    /// The source, if the load may have to wait for it.
     prefetch: Option<&'p dyn Prefetch>,
 }
 
 impl<'p> Slices<'p> {
-    /// `key_delay` as `key-load-delay`: microseconds to wait after each record; negative: one
-    /// microsecond after so many records.
+    /// `key_delay` is `key-load-delay`: delay after each record in microseconds; if negative, one
+    /// microsecond after this many records.
     pub fn new(progress: &'p Progress, in_slices: bool, key_delay: i64) -> Slices<'p> {
         let now = Instant::now();
         Slices {
@@ -71,7 +71,7 @@ impl<'p> Slices<'p> {
         }
     }
 
-    /// Resumes the world for half of the time, in turns that clients hardly notice.
+    /// Resumes the world for half of the time, in turns too short to disturb clients.
     pub fn with_long_breaks(mut self) -> Slices<'p> {
         (self.slice, self.rest) = (SHORT_SLICE, SHORT_SLICE);
         self
@@ -83,19 +83,18 @@ impl<'p> Slices<'p> {
         self
     }
 
-    /// Lets the world go on while the load waits for what it is to load.
+    /// Resumes the world while the load waits for its source.
     pub fn with_prefetch(mut self, prefetch: &'p dyn Prefetch) -> Slices<'p> {
         self.prefetch = Some(prefetch);
         self
     }
 
-    /// Whether there is a wait after each record.
+    /// True if there is a delay after each record.
     pub fn waits(&self) -> bool {
         self.has_pause
     }
 
-    /// To be called before each record, `position` being where it begins in the present file. True
-    /// if a turn is due: call [`Slices::turn`].
+    /// To be called before each record. True if a turn is due: call [`Slices::turn`].
     #[inline]
     pub fn is_due(&mut self) -> bool {
         if self.left > 0 && !self.has_pause && !self.prefetch.is_some_and(Prefetch::is_low) {
@@ -106,8 +105,8 @@ impl<'p> Slices<'p> {
         true
     }
 
-    /// Shows others how far this is, at `position` of the present file, and lets the world go on if
-    /// it is time, after `settle`. `what` says what has been loaded.
+    /// Publishes the progress, at `position` of the present file, and resumes the world if it is
+    /// time, after calling `settle`. `what` describes what has been loaded.
     pub fn turn<E: From<Stopped>>(
         &mut self,
         txn: &mut Txn<'_>,
@@ -145,7 +144,7 @@ impl<'p> Slices<'p> {
         Ok(())
     }
 
-    /// Waits as long as is asked for after each record.
+    /// Delays as configured after each record.
     #[inline]
     pub fn after_record(&mut self) {
         if self.has_pause {
@@ -153,7 +152,7 @@ impl<'p> Slices<'p> {
         }
     }
 
-    /// The present file is at its end, after `bytes`; another one may follow.
+    /// Ends the present file, of `bytes` bytes; another one may follow.
     pub fn end_file(&mut self, bytes: u64) {
         self.before += bytes;
         self.progress.loaded_bytes.store(self.before, Relaxed);

@@ -28,25 +28,25 @@ use crate::temporary::Purpose;
 use crate::throttle::Throttle;
 use crate::writer::Writer;
 
-/// Entries looked at while a shard is held; one counts once more for each so many bytes that it
-/// has. So other threads wait for the shard a few microseconds, unless there is a huge value.
+/// Entries examined per hold of a shard; an entry counts once more for each `STEP_BYTES` bytes, so
+/// that other threads wait a few microseconds for the shard, except at a huge value.
 const STEP: usize = 32;
 const STEP_BYTES: usize = 256;
-/// Entries are fetched into the cache before a shard is held, so many lines of each at most; longer
-/// ones the processor fetches by itself when it has read so much. What stands in front of a name
-/// takes so many bytes, about.
+/// Entries are prefetched before the shard is locked, up to this many cache lines of each; the
+/// processor prefetches the rest of longer ones by itself. The header before the name takes about
+/// this many bytes.
 const LINES_MAX: usize = 6;
 const ENTRY_HEAD: usize = 16;
-/// As long as nothing is written any more, since the snapshot has failed: more at once.
+/// Entries per step once the snapshot has failed and nothing is written any more.
 const STEP_FAILED: usize = 1024;
 
-/// Old forms for which room is kept.
+/// Number of old forms for which memory is kept.
 const SPARE: usize = 4096;
 
-/// The state of the dataset at one moment, to be written by [`write_snapshot`] on a thread of its own.
+/// The state of the dataset at one moment, written by [`write_snapshot`] on a thread of its own.
 pub struct Cut {
     forms: Arc<OldForms>,
-    /// Database, keys, and how many of them have an expiry.
+    /// Database, number of keys, and of keys with an expiry.
     databases: Vec<(u32, usize, usize)>,
     version: u16,
     form: Form,
@@ -59,8 +59,8 @@ impl Cut {
     }
 }
 
-/// Makes a cut, to be written in a given form; nothing while another one is still being written.
-/// Old forms of entries may take `limit` bytes before writers are to be slowed.
+/// Makes a cut, to be written in a given form; `None` while another one is being written. Old forms
+/// of entries may take `limit` bytes before writers are slowed.
 pub fn cut(
     keyspace: &Keyspace,
     world: &World<'_>,
@@ -78,13 +78,13 @@ pub fn cut(
         let (keys, expiring) = keyspace.len(db);
         (db, keys, expiring)
     });
-    // There is no time to look whether members that expire are in a form that needs the later version.
+    // There is no time to check whether the values need the later version.
     let expiring = (0..keyspace.databases()).any(|db| keyspace.has_expiring_members(db));
     let version = version(form, expiring);
     Some(Cut { forms, databases: databases.collect(), version, form })
 }
 
-/// How a snapshot is getting on; anyone may read it.
+/// Progress of a snapshot, readable by any thread.
 #[derive(Default)]
 pub struct SnapshotProgress {
     /// Keys written.
@@ -95,14 +95,14 @@ pub struct SnapshotProgress {
 }
 
 impl SnapshotProgress {
-    /// Has the snapshot given up, if its file has not taken the place of the old one yet;
-    /// afterwards it does not any more.
+    /// Cancels the snapshot, if its file has not replaced the old one yet. After this call it does
+    /// not any more.
     pub fn stop(&self) {
         let _replacing = self.replacing.lock();
         self.stop.store(true, Relaxed);
     }
 
-    /// Forgets the snapshot before.
+    /// Resets the progress for a new snapshot.
     pub fn begin(&self) {
         self.keys.store(0, Relaxed);
         self.stop.store(false, Relaxed);
@@ -123,10 +123,10 @@ struct Output<'o> {
     file: io::Result<Writer>,
     /// State of an unfinished snapshot.
     staged: StagingBuffer,
-    /// The database that it is of.
+    /// The database of the staged entries.
     origin: u32,
     forms: &'o OldForms,
-    /// Room for old forms.
+    /// Spare memory for old forms.
     spare: Vec<Record>,
     pause: Pause,
     throttle: Throttle,
@@ -135,7 +135,7 @@ struct Output<'o> {
     times_left_out: u64,
     /// Keys since the last pause.
     unpaused: u64,
-    /// How many cache lines the entries that were taken last had, on average.
+    /// Average number of cache lines of the entries staged last.
     lines: usize,
     progress: &'o SnapshotProgress,
 }
@@ -161,8 +161,9 @@ impl Output<'_> {
         self.forms.give_up();
     }
 
-    /// Takes an entry, or writes it, into memory alone if a shard is `held`; [`Output::let_go`]
-    /// writes it on. Until then all are of one database. What it weighs ([`STEP`]).
+    /// Stages an entry, or writes it, to memory only if a shard is `held`; [`Output::let_go`]
+    /// writes it out. All entries until then are of one database. Returns the entry's weight
+    /// ([`STEP`]).
     fn entry(&mut self, keyspace: &Keyspace, origin: u32, entry: Entry<'_>, held: bool) -> usize {
         self.keys += 1;
         self.unpaused += 1;
@@ -187,8 +188,8 @@ impl Output<'_> {
         1 + bytes / STEP_BYTES
     }
 
-    /// Writes an entry with a large collection that nobody changes. No shard is held, so the file
-    /// is written to meanwhile.
+    /// Writes an entry with a shared large collection. No shard is held, so this may write to the
+    /// file.
     fn shared(&mut self, keyspace: &Keyspace, origin: u32, entry: &CowEntry) {
         self.times_left_out += self.form.times_left_out(entry.entry());
         self.put(|writer| {
@@ -199,7 +200,7 @@ impl Output<'_> {
         self.let_go();
     }
 
-    /// Writes what has been handed over. No shard is held.
+    /// Writes what writers have handed over. No shard is held.
     fn drain(&mut self, walk: &Walk<'_>, keyspace: &Keyspace) {
         let forms = self.forms;
         // Entries handed over meanwhile use the room made before.
@@ -224,7 +225,8 @@ impl Output<'_> {
             for table in &tables {
                 let mut cursor = Some(TableCursor::default());
                 while let Some(at) = cursor {
-                    // SAFETY: the tables have been taken out of the keyspace, so nobody changes them.
+                    // SAFETY: the tables have been removed from the keyspace, so no thread changes
+                    // them.
                     cursor = unsafe {
                         table.scan_weighed(at, STEP, |entry| {
                             if walk.is_due(entry) { self.entry(keyspace, origin, entry, false) } else { 1 }
@@ -237,7 +239,7 @@ impl Output<'_> {
         }
     }
 
-    /// Writes what was taken, and rests if that is better. No shard is held.
+    /// Writes the staged entries, and pauses if the throttle says so. No shard is held.
     fn let_go(&mut self) {
         let (origin, mut staged) = (self.origin, std::mem::take(&mut self.staged));
         if let Some(bytes) = staged.average_bytes() {
@@ -264,8 +266,8 @@ impl Output<'_> {
     }
 }
 
-/// Writes a snapshot to a file, in the form for which its cut was made. In any case the snapshot is
-/// over afterwards, and another one can be made.
+/// Writes a snapshot to a file, in the form of its cut. Whatever the result, the snapshot is over
+/// afterwards, and another one can be made.
 pub fn write_snapshot(
     keyspace: &Keyspace,
     cut: Cut,
@@ -286,14 +288,14 @@ pub fn write_snapshot(
     };
     let saved = replace(options, Purpose::Snapshot, in_writing, in_replacing);
     if !walked {
-        // There is no file. The marks of the entries have to be made equal nevertheless.
+        // Without a file the walk must still make the marks of all entries equal.
         let nowhere = Err(io::Error::from(io::ErrorKind::NotFound));
         let _ = write(keyspace, &cut, nowhere, 0, throttle, progress);
     }
     saved
 }
 
-/// As [`write_snapshot`], but writes to whatever takes bytes; the name in `options` counts for nothing.
+/// As [`write_snapshot`], but writes to `to`; the path in `options` is ignored.
 pub fn send_snapshot(
     keyspace: &Keyspace,
     cut: Cut,
@@ -354,7 +356,7 @@ fn write(
             }
         }
     }
-    // From here on nothing is handed over any more: what was, is still to be written.
+    // Writers hand over nothing from here on; the rest is still to be written.
     walk.end();
     out.drain(&walk, keyspace);
     let keys = out.keys + forms.keys();

@@ -7,37 +7,37 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 /// Counters and times; anyone may read them.
 #[derive(Default)]
 pub struct State {
-    /// Unix time of the last successful save (of the start, before the first), seconds.
+    /// Unix time of the last successful save, in seconds; of the start before the first save.
     pub last_save_s: AtomicI64,
     /// Successful saves.
     pub saves: AtomicU64,
     /// Keys that the last load added.
     pub keys_loaded: AtomicU64,
-    /// Keys that the last load left out since they were past their expiry.
+    /// Keys that the last load left out as expired.
     pub keys_expired: AtomicU64,
-    /// The load under way.
+    /// Progress of the present load.
     pub progress: Progress,
 }
 
-/// How far a load is.
+/// Progress of a load.
 #[derive(Default)]
 pub struct Progress {
     /// A load is under way.
     pub active: AtomicBool,
-    /// Unix time of its begin, seconds.
+    /// Unix time of its start, in seconds.
     pub started_s: AtomicI64,
-    /// Size of the file in bytes; 0 when not known.
+    /// Size of the input in bytes; 0 if unknown.
     pub total_bytes: AtomicU64,
     /// Bytes read.
     pub loaded_bytes: AtomicU64,
-    /// Memory in use when the file was written, in bytes, as it says.
+    /// Memory in use when the file was written, in bytes, as the file states it.
     pub used_memory: AtomicU64,
     /// Set to cancel the load.
     pub stop: AtomicBool,
 }
 
 impl Progress {
-    /// Notes the begin of a load.
+    /// Records the start of a load.
     pub fn begin(&self, total_bytes: u64, now_s: i64) {
         self.started_s.store(now_s, Relaxed);
         self.total_bytes.store(total_bytes, Relaxed);
@@ -46,12 +46,12 @@ impl Progress {
         self.active.store(true, Relaxed);
     }
 
-    /// Notes its end.
+    /// Records the end of a load.
     pub fn end(&self) {
         self.active.store(false, Relaxed);
     }
 
-    /// How much is loaded, 0 to 100.
+    /// Percentage loaded, 0 to 100.
     pub fn percent(&self) -> f64 {
         let (loaded, total) = (self.loaded_bytes.load(Relaxed), self.total_bytes.load(Relaxed));
         if total == 0 { 0.0 } else { loaded as f64 * 100.0 / total as f64 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Files that are not complete yet: their names, and their removal when their process has died.
+//! Incomplete files: their names, and their removal when their process has died.
 //!
-//! A name has the process ID in it, and the file is locked while it is open. [`remove_left_over`]
-//! takes a file for left over only if its process does not live and nobody has it locked: with
-//! containers that share a folder the ID alone says nothing.
+//! A name contains the process ID, and the file is locked while it is open. [`remove_left_over`]
+//! removes a file only if its process is dead and no process has it locked: with containers that
+//! share a folder the ID alone proves nothing.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,11 +12,11 @@ use rustix::process::{Pid, test_kill_process};
 
 use crate::files::{self, File};
 
-/// What a temporary file is written for.
+/// The purpose of a temporary file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Purpose {
-    /// A save with the world stopped. The name is that of Redis, so these are never taken for left
-    /// over.
+    /// A save with the world stopped. The name is that of Redis, so [`remove_left_over`] ignores
+    /// such files.
     Save,
     /// A save in the background, or a rewrite of the append-only file.
     Snapshot,
@@ -47,21 +47,21 @@ pub fn temporary_path(folder: &Path, purpose: Purpose) -> PathBuf {
 /// Creates a temporary file, locked until it is closed.
 pub fn create_temporary(path: &Path) -> io::Result<File> {
     let file = files::create(path)?;
-    // Not every file system has locks. Without one, the file is not taken for left over either.
+    // Not every file system supports locks. Without them [`remove_left_over`] keeps the file.
     let _ = file.try_lock();
     Ok(file)
 }
 
-/// Removes what this process, which is about to end, has not completed in a folder.
+/// Removes the incomplete files of this process, which is about to end.
 pub fn remove_unfinished(folder: &Path) {
     for purpose in Purpose::ALL {
-        // Most often there is none.
+        // Usually there is none.
         let _ = std::fs::remove_file(temporary_path(folder, purpose));
     }
 }
 
-/// Removes what processes that were killed have not completed in a folder. To be called at start,
-/// before this process writes there.
+/// Removes incomplete files of dead processes. To be called at start, before this process writes to
+/// the folder.
 pub fn remove_left_over(folder: &Path) {
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
@@ -75,24 +75,25 @@ pub fn remove_left_over(folder: &Path) {
     }
 }
 
-/// The process in the name of a temporary file that only Braid writes.
+/// The process ID in the name of a temporary file; `None` for names that Redis also uses.
 fn process_of(name: &str) -> Option<u32> {
     let rest = name.strip_prefix("temp-")?.strip_suffix(".rdb")?;
     let mut tags = Purpose::ALL.iter().map(|purpose| purpose.tag()).filter(|tag| !tag.is_empty());
     let digits = tags.find_map(|tag| rest.strip_prefix(tag))?;
     let pid = digits.parse().ok()?;
-    // As it is written: no sign, no zeros in front.
+    // Exactly as written: no sign, no leading zeros.
     (digits == format!("{pid}")).then_some(pid)
 }
 
-/// Whether another process with this ID lives. One with this process's ID has died.
+/// True if another process with this ID is alive. An equal ID means a dead process: this one has
+/// written nothing yet.
 fn is_alive(pid: u32) -> bool {
     let raw = i32::try_from(pid).ok().and_then(Pid::from_raw);
     let is_missing = |pid| test_kill_process(pid) == Err(rustix::io::Errno::SRCH);
     pid != std::process::id() && raw.is_some_and(|pid| !is_missing(pid))
 }
 
-/// Whether a file is locked, or may be for all that can be told.
+/// True if a file is locked, or if that cannot be determined.
 fn is_locked(path: &Path) -> bool {
     !files::open(path).is_ok_and(|file| file.try_lock().is_ok())
 }
@@ -104,7 +105,7 @@ mod tests {
     #[test]
     fn only_what_dead_processes_left_is_removed() {
         let folder = tempfile::tempdir().expect("a folder");
-        // No process has an ID that is greater than the kernel's limit.
+        // No process ID exceeds the kernel's limit.
         let (dead, living, own) = (999_999_999, std::os::unix::process::parent_id(), std::process::id());
         let left_over = [
             format!("temp-snapshot-{dead}.rdb"),

@@ -156,7 +156,7 @@ mod tests {
         Some(Share { ran: Duration::from_micros(ran), waited: Duration::from_micros(waited) })
     }
 
-    /// Slices of a thread that never waits, until it pauses no more.
+    /// Slices of a thread that never waits, until there are no more pauses.
     fn return_to_full_speed(policy: &mut Policy) -> usize {
         let mut slices = 0;
         while !policy.rest_after(share(200, 0)).is_zero() {
@@ -180,10 +180,10 @@ mod tests {
         let mut policy = Policy::new();
         return_to_full_speed(&mut policy);
         assert_eq!(policy.rest_after(share(200, 1000)), Duration::from_micros(400));
-        // However long it takes: the whole takes three times as long at most.
+        // However long it takes: the whole takes at most three times as long.
         let rests: Duration = (0..10_000).map(|_| policy.rest_after(share(200, 500))).sum();
         assert_eq!(rests, 10_000 * Duration::from_micros(400));
-        // A slice that took long for whatever reason is not paid for in full.
+        // The pause after an exceptionally long slice is bounded.
         assert_eq!(policy.rest_after(share(100_000, 50_000)), 8 * SLICE);
     }
 
@@ -197,7 +197,7 @@ mod tests {
             assert!(slices > before + before / 2, "{slices} after {before}");
             before = slices;
         }
-        // Until it has turned out to be right for long.
+        // Until full speed has proved right for a long time.
         for _ in 0..=RETURN_MOST as usize {
             policy.rest_after(share(200, 0));
         }

@@ -10,7 +10,7 @@ pub fn to_rdb(entry: Entry<'_>) -> braid_rdb::ValueRef<'_> {
     value_to_rdb(entry.value())
 }
 
-/// A value, to be written.
+/// A value, for writing.
 pub(crate) fn value_to_rdb(value: ValueRef<'_>) -> braid_rdb::ValueRef<'_> {
     use braid_rdb::ValueRef as Rdb;
     match value {
@@ -21,10 +21,10 @@ pub(crate) fn value_to_rdb(value: ValueRef<'_>) -> braid_rdb::ValueRef<'_> {
     }
 }
 
-/// Reads a value of this form, to be put at a key. Members that expired before `now_ms` are left out;
-/// when none is left, and for other collections without members, the fault is
-/// [`Fault::Empty`](braid_rdb::Fault::Empty), and what follows can be read. Short strings are borrowed
-/// from the decoder.
+/// Decodes a value of this form. Members that expired before `now_ms` are left out; if none is
+/// left, and for other collections without members, the fault is
+/// [`Fault::Empty`](braid_rdb::Fault::Empty), after which decoding can continue. Short strings are
+/// borrowed from the decoder.
 pub fn read_value<'d, S: Source>(
     decoder: &'d mut Decoder<S>,
     kind: RdbType,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Writer of a file in either form (`form.rs`): a dump file, or the requests that create the
-//! keyspace.
+//! Writer of a file in either form (`form.rs`): a dump file, or the requests that create the keys.
 
 use std::io;
 
@@ -12,14 +11,14 @@ use crate::aof::RequestWriter;
 use crate::synced_file::SyncedFile;
 use crate::value::{to_rdb, value_to_rdb};
 
-/// Writes a file of either form. The calls mean what they mean to [`FileWriter`].
+/// Writes a file of either form. The methods correspond to those of [`FileWriter`].
 pub(crate) enum Writer {
     Dump(FileWriter<SyncedFile>),
     Requests(RequestWriter<SyncedFile>),
 }
 
 impl Writer {
-    /// Notes about the file: only a dump file has them.
+    /// Writes a note about the file; only dump files have notes.
     pub(crate) fn note(&mut self, name: &str, text: &str) -> io::Result<()> {
         match self {
             Writer::Dump(writer) => writer.note(name, text),
@@ -54,7 +53,7 @@ impl Writer {
         }
     }
 
-    /// A key with its value.
+    /// Writes a key with its value.
     pub(crate) fn key(
         &mut self,
         name: &[u8],
@@ -68,7 +67,7 @@ impl Writer {
         }
     }
 
-    /// The format of packed forms, if [`Writer::packed_key`] can be used.
+    /// The format of packed collections, if [`Writer::packed_key`] can be used.
     pub(crate) fn packed_format(&self) -> Option<Format> {
         match self {
             Writer::Dump(writer) => Some(writer.format()),
@@ -76,7 +75,7 @@ impl Writer {
         }
     }
 
-    /// A key whose packed form was taken; of a dump file only.
+    /// Writes a key whose packed value was staged; dump files only.
     pub(crate) fn packed_key(
         &mut self,
         name: &[u8],
@@ -109,7 +108,7 @@ impl Writer {
         }
     }
 
-    /// Keys that [`Form::encode`](crate::form::Form::encode) has written.
+    /// Writes keys encoded by [`Form::encode`](crate::form::Form::encode).
     pub(crate) fn encoded_keys(&mut self, keys: &[u8]) -> io::Result<()> {
         match self {
             Writer::Dump(writer) => writer.encoded_keys(keys),
@@ -131,7 +130,7 @@ impl Writer {
         }
     }
 
-    /// Ends the file. The sink, back, and the file's size in bytes.
+    /// Ends the file. Returns the sink and the file's size in bytes.
     pub(crate) fn finish(self) -> io::Result<(SyncedFile, u64)> {
         match self {
             Writer::Dump(mut writer) => {

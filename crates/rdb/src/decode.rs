@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Reading the elements of the format: lengths, strings, numbers.
+//! Reads the elements of the format: lengths, strings, numbers.
 //!
 //! ```text
 //! length:  00xxxxxx                        6 bits
 //!          01xxxxxx xxxxxxxx              14 bits
 //!          10000000 and 4 bytes           32 bits, most significant first
-//!          10000001 and 8 bytes           64 bits, likewise
-//! string:  a length and so many bytes, or
-//!          11000000 and 1 byte, 11000001 and 2, 11000010 and 4: an integer, least significant byte first
-//!          11000011, two lengths, and as many bytes as the first says: LZF of as many as the second says
+//!          10000001 and 8 bytes           64 bits, most significant first
+//! string:  a length and that many bytes, or
+//!          11000000 and 1 byte, 11000001 and 2, 11000010 and 4: an integer, least significant first
+//!          11000011, compressed length, original length, compressed bytes: LZF
 //! ```
 
 use braid_base::blob::Blob;
@@ -21,15 +21,15 @@ use crate::source::Source;
 /// Content of a length field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
-    /// So many bytes or elements.
+    /// A number of bytes or elements.
     Plain(u64),
-    /// An integer of so many bytes (1, 2 or 4) follows.
+    /// An integer of this many bytes (1, 2 or 4) follows.
     Integer(usize),
     /// A compressed string follows.
     Compressed,
 }
 
-/// A string as it was written.
+/// A string in its encoded form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Text<'a> {
     Bytes(&'a [u8]),
@@ -46,11 +46,11 @@ pub struct Decoder<S> {
     source: S,
     /// Version of the format.
     pub version: u16,
-    /// Holds the string that was read last, if it is not in the source as it is.
+    /// Holds the last string read, if it is not contiguous in the source.
     scratch: Vec<u8>,
 }
 
-/// Reads one value: what a type's own code gets.
+/// The decoder passed to a type's own code, for one value.
 pub type ValueDecoder<'s> = Decoder<&'s mut dyn Source>;
 
 impl<S: Source> Decoder<S> {
@@ -59,7 +59,7 @@ impl<S: Source> Decoder<S> {
         Decoder { source, version, scratch: Vec::new() }
     }
 
-    /// Reads a value by code compiled for one source only.
+    /// Reads a value with code that is compiled for one source only.
     pub fn erased<R>(&mut self, read: impl FnOnce(&mut ValueDecoder<'_>) -> R) -> R {
         let (version, scratch) = (self.version, std::mem::take(&mut self.scratch));
         let mut inner = Decoder { source: &mut self.source as &mut dyn Source, version, scratch };
@@ -73,27 +73,27 @@ impl<S: Source> Decoder<S> {
         &mut self.source
     }
 
-    /// The source, back.
+    /// Returns the source.
     pub fn into_source(self) -> S {
         self.source
     }
 
-    /// Bytes read.
+    /// Number of bytes read.
     pub fn position(&self) -> u64 {
         self.source.position()
     }
 
-    /// The error for a fault found here.
+    /// The error for a fault at this position.
     pub fn error(&self, fault: Fault) -> Error {
         Error { position: self.source.position(), fault }
     }
 
-    /// The error for what cannot be what it should be.
+    /// The error for invalid data.
     pub fn corrupt(&self, what: &'static str) -> Error {
         self.error(Fault::Corrupt(what))
     }
 
-    /// Checks something that was read.
+    /// Fails unless the data read is valid.
     pub fn ensure(&self, holds: bool, what: &'static str) -> Result<(), Error> {
         if holds { Ok(()) } else { Err(self.corrupt(what)) }
     }
@@ -118,7 +118,7 @@ impl<S: Source> Decoder<S> {
         Ok(self.take(1)?[0])
     }
 
-    /// A length, or what stands in its place.
+    /// A length, or another encoding in its place.
     #[inline]
     pub fn length_field(&mut self) -> Result<Length, Error> {
         let first = self.byte()?;
@@ -149,7 +149,7 @@ impl<S: Source> Decoder<S> {
         }
     }
 
-    /// A number of elements, each of which takes at least `least` bytes.
+    /// A number of elements of at least `least` bytes each.
     pub fn count(&mut self, least: u64) -> Result<usize, Error> {
         let count = self.length()?;
         if self.source.left().is_some_and(|left| count > left / least.max(1)) {
@@ -179,7 +179,7 @@ impl<S: Source> Decoder<S> {
         lzf::decompress(bytes, length).ok_or(Error { position, fault })
     }
 
-    /// A string, as bytes or as the integer that stands for it.
+    /// A string, as bytes or as the encoded integer.
     #[inline]
     pub fn text(&mut self) -> Result<Text<'_>, Error> {
         Ok(match self.length_field()? {
@@ -223,7 +223,7 @@ impl<S: Source> Decoder<S> {
         Ok(())
     }
 
-    /// A string that is a value: a large one comes in an allocation of its own.
+    /// A string value; a large one is received into an allocation of its own.
     pub fn text_or_blob(&mut self) -> Result<Result<Text<'_>, Blob>, Error> {
         match self.length_field()? {
             Length::Plain(length) if length >= BLOB_MIN => {
@@ -278,7 +278,8 @@ impl<S: Source> Decoder<S> {
         Ok(f64::from_le_bytes(self.array()?))
     }
 
-    /// A floating-point number as text, with a byte for its length or for what has no text.
+    /// A floating-point number as text, preceded by its length, or by a code for infinities and
+    /// NaN.
     pub fn double_text(&mut self) -> Result<f64, Error> {
         match self.byte()? {
             255 => Ok(f64::NEG_INFINITY),

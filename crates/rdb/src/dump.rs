@@ -12,7 +12,7 @@ use crate::write::ValueRef;
 /// Version (2 bytes) and checksum (8 bytes).
 const FOOTER: usize = 10;
 
-/// Why a payload is not even opened.
+/// Why a payload is refused before its value is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PayloadError {
     #[error("the payload is too short")]
@@ -39,8 +39,8 @@ pub fn seal(payload: &mut Vec<u8>, version: u16) {
     payload.extend_from_slice(&crc64(0, payload).to_le_bytes());
 }
 
-/// Checks version and checksum of a payload; a decoder of what they seal. Without `check` the checksum may be
-/// any.
+/// Checks version and checksum of a payload; returns a decoder of its content. Without `check` the
+/// checksum is ignored.
 pub fn open(payload: &[u8], check: bool) -> Result<Decoder<Bytes<'_>>, PayloadError> {
     let (body, footer) = payload
         .len()

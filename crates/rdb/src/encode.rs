@@ -20,15 +20,15 @@ pub struct Encoder<W> {
     pub(crate) out: W,
     pub(crate) compressor: Option<Compressor>,
     pub(crate) format: Format,
-    /// Room for what a type writes (`staged.rs`).
+    /// The buffer of [`Staged`], kept for reuse.
     pub(crate) stage: Vec<u8>,
 }
 
-/// Writes one value: what a type's own code gets.
+/// The encoder passed to a type's own code, for one value.
 pub type ValueEncoder<'w> = Encoder<Staged<'w>>;
 
 impl<W: Write> Encoder<W> {
-    /// An encoder that compresses strings or not (`rdbcompression`).
+    /// An encoder with or without compression of strings (`rdbcompression`).
     pub fn new(out: W, compress: bool) -> Encoder<W> {
         Encoder {
             out,
@@ -38,13 +38,13 @@ impl<W: Write> Encoder<W> {
         }
     }
 
-    /// Values are to be written in this format.
+    /// Sets the format of values.
     pub fn with_format(mut self, format: Format) -> Encoder<W> {
         self.format = format;
         self
     }
 
-    /// The sink, back.
+    /// Returns the sink.
     pub fn into_inner(self) -> W {
         self.out
     }
@@ -54,7 +54,7 @@ impl<W: Write> Encoder<W> {
         &mut self.out
     }
 
-    /// Bytes as they are.
+    /// Writes bytes as they are.
     #[inline]
     pub fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.out.write_all(bytes)
@@ -72,7 +72,7 @@ impl<W: Write> Encoder<W> {
         write_length(&mut self.out, length)
     }
 
-    /// An integer as a string value has it: in 1, 2 or 4 bytes if it fits, else its text.
+    /// Writes an integer as a string value: in 1, 2 or 4 bytes if it fits, else as text.
     pub fn integer(&mut self, value: i64) -> io::Result<()> {
         if let Ok(value) = i8::try_from(value) {
             self.bytes(&[0xc0, value as u8])

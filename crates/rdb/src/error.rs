@@ -13,34 +13,35 @@ pub struct Error {
 /// Kind of error.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
-    /// The data end within a value.
+    /// The data ends within a value.
     #[error("unexpected end of data")]
     Short,
-    /// They could not be read.
+    /// Reading failed.
     #[error("{0}")]
     Io(#[from] std::io::Error),
-    /// They cannot be what they should be.
+    /// Invalid data.
     #[error("{0}")]
     Corrupt(&'static str),
-    /// A dump file begins otherwise.
+    /// A dump file has another signature.
     #[error("Wrong signature trying to load DB from file")]
     Signature,
-    /// A dump file of a version that is not known.
+    /// A dump file has an unknown version.
     #[error("Can't handle RDB format version {0}")]
     Version(u16),
-    /// A dump file ends with another checksum than its content has.
+    /// A dump file's checksum does not match its content.
     #[error("RDB CRC error: Wrong RDB checksum expected: ({expected:x}) but got ({found:x})")]
     Checksum { expected: u64, found: u64 },
-    /// A collection without members. (Dump files of some old servers have such keys: they are to be skipped.)
+    /// A collection without members. (Dump files of some old servers contain such keys; the caller
+    /// skips them.)
     #[error("a key without a value")]
     Empty,
-    /// A value of a kind that has no place here. What follows it can be read.
+    /// A value of a kind that this server does not support. Reading can continue after it.
     #[error("{0}")]
     LeftOut(&'static str),
-    /// A type of value that is not known.
+    /// An unknown value type.
     #[error("unknown type of value {0}")]
     UnknownType(u8),
-    /// A value that a module of this name made.
+    /// A value of the module with this name.
     #[error("a value of the module type '{0}', for which there is no module")]
     Module(String),
 }

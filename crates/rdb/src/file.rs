@@ -3,19 +3,19 @@
 //!
 //! ```text
 //! file:    "REDIS" or "VALKEY", version in decimal digits (9 bytes in all), records, 255,
-//!          CRC-64 of all before it (8 bytes; 0: not kept)
+//!          CRC-64 of everything before it (8 bytes; 0: none)
 //! record:  250, name, text                 a note about the file (two strings)
 //!          245, text                       a library of functions
-//!          247, module's id, ...           what a module keeps beside the keys
-//!          254, number                     the database of what follows
-//!          251, keys, expiring keys        how many there will be
+//!          247, module's id, ...           a module's auxiliary data
+//!          254, number                     the database of the following keys
+//!          251, keys, expiring keys        their numbers
 //!          244, slot, keys, expiring keys  the same for a slot of a cluster
 //!          [253, seconds (4) | 252, ms (8)] [248, idle seconds] [249, frequency (1)] type, name, value
 //! ```
 //! Versions before 5 end without a checksum.
 //!
-//! KeyDB writes notes about keys, too: one may stand between a key's expiry and its type
-//! (`mvcc-tstamp`, when it changed), and for each member that expires two follow its key
+//! KeyDB also writes notes about keys: one may be between a key's expiry and its type
+//! (`mvcc-tstamp`, the time of its last change), and for each expiring member two follow its key
 //! (`keydb-subexpire-key`, the member, and `keydb-subexpire-when`, Unix time in ms).
 
 use std::io::{self, Read, Write};
@@ -44,16 +44,16 @@ const EXPIRY_S: u8 = 253;
 const DATABASE: u8 = 254;
 const END: u8 = 255;
 
-/// Notes of KeyDB about a member that expires: which, and when.
+/// KeyDB's notes about an expiring member: its name, and its expiry.
 const KEYDB_MEMBER: &str = "keydb-subexpire-key";
 const KEYDB_WHEN: &str = "keydb-subexpire-when";
 
-/// Length of the first line, which says format and version.
+/// Length of the signature and version.
 const MAGIC_LEN: usize = 9;
 /// The first version with a checksum.
 const VERSION_CHECKSUM: u16 = 5;
 
-/// How a key was used, as it was kept: one of the two, by the eviction policy.
+/// A key's idle time or access frequency; the eviction policy decides which is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Seconds since its last use.
@@ -62,14 +62,14 @@ pub enum Access {
     Frequency(u8),
 }
 
-/// A sink that gathers small writes and keeps the checksum.
+/// A sink that buffers small writes and computes the checksum.
 struct Summed<W> {
     out: W,
     buffer: Vec<u8>,
     /// `None` when no checksum is wanted.
     crc: Option<u64>,
     written: u64,
-    /// Nothing is passed on.
+    /// The buffer is not flushed.
     held: bool,
 }
 
@@ -82,7 +82,7 @@ impl<W: Write> Summed<W> {
         }
         self.out.write_all(&self.buffer)?;
         self.buffer.clear();
-        // A large value that was held has made it large.
+        // Frees memory after a large value.
         self.buffer.shrink_to(4 * BUFFER);
         Ok(())
     }
@@ -116,13 +116,13 @@ impl<W: Write> Write for Summed<W> {
 /// Writes a dump file.
 pub struct FileWriter<W: Write> {
     encoder: Encoder<Summed<W>>,
-    /// The database of what follows.
+    /// The selected database.
     selected: Option<u32>,
 }
 
 impl<W: Write> FileWriter<W> {
-    /// Begins a file of a version that knows all values to come ([`Format::version`]). `compress`
-    /// as `rdbcompression`, `checksum` as `rdbchecksum`.
+    /// Begins a file of a version that supports all its values ([`Format::version`]). `compress` is
+    /// `rdbcompression`, `checksum` is `rdbchecksum`.
     pub fn new(out: W, version: u16, compress: bool, checksum: bool) -> io::Result<FileWriter<W>> {
         let buffer = Vec::with_capacity(BUFFER);
         let summed = Summed { out, buffer, crc: checksum.then_some(0), written: 0, held: false };
@@ -136,31 +136,31 @@ impl<W: Write> FileWriter<W> {
         Ok(FileWriter { encoder, selected: None })
     }
 
-    /// Values are to be written in this format.
+    /// Sets the format of values.
     pub fn with_format(mut self, format: Format) -> FileWriter<W> {
         self.encoder = self.encoder.with_format(format);
         self
     }
 
-    /// In which format values are written.
+    /// The format of values.
     pub fn format(&self) -> Format {
         self.encoder.format
     }
 
-    /// A note about the file.
+    /// Writes a note about the file.
     pub fn note(&mut self, name: &str, text: &str) -> io::Result<()> {
         self.encoder.byte(NOTE)?;
         self.encoder.string(name.as_bytes())?;
         self.encoder.string(text.as_bytes())
     }
 
-    /// A library of functions: its code.
+    /// Writes a library of functions: its code.
     pub fn function(&mut self, code: &[u8]) -> io::Result<()> {
         self.encoder.byte(FUNCTION)?;
         self.encoder.string(code)
     }
 
-    /// The database of what follows.
+    /// Selects the database of the following keys.
     pub fn select(&mut self, db: u32) -> io::Result<()> {
         if self.selected != Some(db) {
             self.selected = Some(db);
@@ -170,7 +170,8 @@ impl<W: Write> FileWriter<W> {
         Ok(())
     }
 
-    /// The database of what follows, and how many keys it has, with an expiry or not.
+    /// Selects the database of the following keys, and writes their number and the number of those
+    /// with an expiry.
     pub fn database(&mut self, db: u32, keys: u64, expiring: u64) -> io::Result<()> {
         self.select(db)?;
         self.encoder.byte(SIZE)?;
@@ -178,7 +179,7 @@ impl<W: Write> FileWriter<W> {
         self.encoder.length(expiring)
     }
 
-    /// A key with its value.
+    /// Writes a key with its value.
     pub fn key(
         &mut self,
         name: &[u8],
@@ -189,7 +190,7 @@ impl<W: Write> FileWriter<W> {
         self.encoder.key(name, value, expire_at, access)
     }
 
-    /// A key with its value, of which [`ValueRef::take_packed`] has taken the form.
+    /// Writes a key with a value copied by [`ValueRef::take_packed`].
     pub fn packed_key(
         &mut self,
         name: &[u8],
@@ -204,18 +205,18 @@ impl<W: Write> FileWriter<W> {
         self.encoder.packed(kind, packed)
     }
 
-    /// Keys that [`encode_key`] has written.
+    /// Writes records made by [`encode_key`].
     pub fn encoded_keys(&mut self, records: &[u8]) -> io::Result<()> {
         self.encoder.bytes(records)
     }
 
-    /// Until [`FileWriter::let_go`] is called what is written is kept in memory, so that no call
-    /// waits for the sink.
+    /// Keeps everything in memory until [`FileWriter::let_go`] is called, so that no call waits for
+    /// the sink.
     pub fn hold(&mut self) {
         self.encoder.sink().held = true;
     }
 
-    /// Writes what was held, if it is much.
+    /// Ends the hold, and writes the buffer if it is large.
     pub fn let_go(&mut self) -> io::Result<()> {
         let sink = self.encoder.sink();
         sink.held = false;
@@ -227,7 +228,7 @@ impl<W: Write> FileWriter<W> {
         self.encoder.sink().written
     }
 
-    /// Ends the file; the sink, back.
+    /// Ends the file; returns the sink.
     pub fn finish(mut self) -> io::Result<W> {
         self.encoder.byte(END)?;
         let sink = self.encoder.sink();
@@ -241,7 +242,7 @@ impl<W: Write> FileWriter<W> {
 }
 
 impl<W: Write> Encoder<W> {
-    /// A key with its value.
+    /// Writes a key with its value.
     fn key(
         &mut self,
         name: &[u8],
@@ -260,7 +261,7 @@ impl<W: Write> Encoder<W> {
         if format.has_notes(value) { self.notes_of_times(value, format.now_ms) } else { Ok(()) }
     }
 
-    /// When members expire, as KeyDB has it.
+    /// Writes the expiry of members as notes, like KeyDB.
     fn notes_of_times(&mut self, value: ValueRef<'_>, now_ms: i64) -> io::Result<()> {
         let (mut written, mut digits, mut time_digits) = (Ok(()), itoa::Buffer::new(), itoa::Buffer::new());
         value.for_each_time(|member, time| {
@@ -295,7 +296,7 @@ impl<W: Write> Encoder<W> {
     }
 }
 
-/// A key with its value as a record of a file, not compressed. Nothing if none of its members is left.
+/// Encodes a key with its value as a record, uncompressed. Empty if none of its members is left.
 pub fn encode_key(
     name: &[u8],
     value: ValueRef<'_>,
@@ -313,9 +314,9 @@ pub fn encode_key(
 pub enum Record {
     /// A note about the file.
     Note { name: Vec<u8>, text: Vec<u8> },
-    /// The database of what follows.
+    /// The database of the following keys.
     Database(u64),
-    /// How many keys it will have.
+    /// The number of its keys.
     Size { keys: u64, expiring: u64 },
     /// A library of functions: its code.
     Function(Vec<u8>),
@@ -324,7 +325,7 @@ pub enum Record {
     /// A key: its name is [`FileReader::name`], its value must be read by
     /// [`FileReader::name_and_value`] next.
     Key { kind: RdbType, expire_at: Option<i64>, access: Option<Access> },
-    /// The end, where the checksum was right, or none was kept (`checked` is false then).
+    /// The end. `checked`: the file has a checksum, which is right.
     End { checked: bool },
 }
 
@@ -336,9 +337,9 @@ pub struct FileReader<R> {
 }
 
 impl<R: Read> FileReader<R> {
-    /// Reads the first line of a file of `len` bytes, if that is known. With `relaxed`, versions
-    /// that are not known are tried (those between Redis's and Valkey's and later ones). Without
-    /// `checks` the checksum may be any.
+    /// Reads the signature and version of a file of `len` bytes, if the length is known. With
+    /// `relaxed`, unknown versions are accepted (those between Redis's and Valkey's and later
+    /// ones). Without `checks` the checksum is ignored.
     pub fn new(input: R, len: Option<u64>, relaxed: bool, checks: bool) -> Result<FileReader<R>, Error> {
         let mut decoder = Decoder::new(Stream::new(input, len, checks), 0);
         let magic: [u8; MAGIC_LEN] = {
@@ -362,12 +363,12 @@ impl<R: Read> FileReader<R> {
         self.decoder.version
     }
 
-    /// Bytes read.
+    /// Number of bytes read.
     pub fn position(&self) -> u64 {
         self.decoder.position()
     }
 
-    /// The name of the key that came last.
+    /// The name of the last key.
     pub fn name(&self) -> &[u8] {
         &self.name
     }
@@ -393,7 +394,7 @@ impl<R: Read> FileReader<R> {
                     decoder.string_into(&mut name)?;
                     decoder.string_into(&mut text)?;
                     if has_attributes {
-                        // About the key that is to come: nothing that has a place here.
+                        // About the next key: nothing that this server uses.
                         continue;
                     }
                     return Ok(Record::Note { name, text });
@@ -408,7 +409,8 @@ impl<R: Read> FileReader<R> {
                 }
                 MODULE_DATA => {
                     let name = module_name(decoder.length()?);
-                    // When the module wants it: an unsigned number as modules write them.
+                    // The event at which the module loads it: an unsigned number as modules write
+                    // them.
                     decoder.skip_module()?;
                     return Ok(Record::ModuleData(name));
                 }
@@ -445,14 +447,14 @@ impl<R: Read> FileReader<R> {
         Ok(Record::End { checked: true })
     }
 
-    /// The name of the key that came last, and what its value is to be read from next.
+    /// The name of the last key, and the decoder to read its value from.
     pub fn name_and_value(&mut self) -> (&[u8], &mut Decoder<Stream<R>>) {
         (&self.name, &mut self.decoder)
     }
 
-    /// The name of the key that came last, and its value as it stands in the file, if that has up
-    /// to `max` bytes and its end can be found. If not, nothing has been read, and reading it tells
-    /// what is wrong if anything is.
+    /// The name of the last key, and its encoded value, if that has up to `max` bytes and its end
+    /// can be found. Otherwise nothing is read, and reading the value reports the error, if there
+    /// is one.
     #[inline]
     pub fn raw_entry(&mut self, kind: RdbType, max: usize) -> Option<(&[u8], &[u8])> {
         let end = self.decoder.position() + max as u64;

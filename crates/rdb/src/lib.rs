@@ -51,18 +51,18 @@ pub use source::{Bytes, Source, Stream};
 pub use target::{Format, Target};
 pub use write::{NO_TIME, ValueRef};
 
-/// The version of the format that is written: that of Redis 7.2.
+/// The version of the format that this server writes: that of Redis 7.2.
 pub const VERSION: u16 = 11;
-/// The version written with a hash whose fields expire: that of Valkey 9.
+/// The version written for hashes with expiring fields: that of Valkey 9.
 pub const VERSION_FIELD_EXPIRY: u16 = 80;
-/// The version that Redis 7.0 writes, and the one of KeyDB and Redis 5 and 6.
+/// The version of Redis 7.0; below, that of KeyDB and Redis 5 and 6.
 const VERSION_REDIS_7_0: u16 = 10;
 const VERSION_KEYDB: u16 = 9;
-/// The latest version of Redis that is read: that of Redis 8.
+/// The latest version of Redis that can be read: that of Redis 8.
 pub const VERSION_REDIS_MAX: u16 = 12;
 
-/// True for the versions whose values are read. Those between Redis's and Valkey's belong to nobody
-/// that is known.
+/// True for versions whose values can be read. Versions between Redis's and Valkey's are not known
+/// to be in use.
 pub const fn is_known_version(version: u16) -> bool {
     version <= VERSION_REDIS_MAX || version == VERSION_FIELD_EXPIRY
 }

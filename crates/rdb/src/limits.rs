@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Thresholds between encodings of values, which also apply to loaded ones.
+//! Limits of the compact encodings of values, which also apply to loaded ones.
 
 use braid_containers::limits::{HashLimits, ListLimits, PackedLimits, SetLimits};
 
-/// The thresholds of all types.
+/// The limits of all types.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Limits {
     pub hash: HashLimits,

@@ -12,22 +12,22 @@ use crate::encode::ValueEncoder;
 use crate::rdb_type::ValueForm;
 use crate::target::Target;
 
-/// A value other than a string, to be written.
+/// A value other than a string, for writing.
 pub trait SavedObject {
-    /// The form under which it is written for a target.
+    /// The form in which it is written for a target.
     fn form(&self, target: Target) -> &'static ValueForm;
 
-    /// False for a target that has no such type: the key is left out.
+    /// False if the target does not have the type: the key is then left out.
     fn is_known_to(&self, _target: Target) -> bool {
         true
     }
 
-    /// Writes its content in one of the forms that [`SavedObject::form`] names. Members that expire
-    /// before `now_ms` are left out.
+    /// Writes its content in a form that [`SavedObject::form`] returned. Leaves out members that
+    /// expire before `now_ms`.
     fn encode(&self, form: &ValueForm, now_ms: i64, out: &mut ValueEncoder<'_>) -> io::Result<()>;
 
-    /// Appends its bytes if the form for [`Target::Own`] is one packed string: copying it takes less
-    /// time than writing it. False, with nothing appended, if it is not.
+    /// Appends its bytes if the form for [`Target::Own`] is a single packed string, which is
+    /// cheaper to copy than to encode. False, with nothing appended, if it is not.
     fn take_packed(&self, _out: &mut Vec<u8>) -> bool {
         false
     }
@@ -37,18 +37,18 @@ pub trait SavedObject {
         false
     }
 
-    /// True if a form that it has been given has room for the times of its members.
+    /// True if the form can store the expiry of its members.
     fn keeps_times(&self, _form: &ValueForm) -> bool {
         false
     }
 
-    /// Calls `see` with each member that expires, and its time.
+    /// Calls `see` with each expiring member and its time.
     fn for_each_time(&self, _see: &mut dyn FnMut(Element<'_>, i64)) {}
 
-    /// Number of members, those past their expiry included.
+    /// Number of members, including expired ones.
     fn member_count(&self) -> usize;
 
-    /// Number of members that have not expired at this time.
+    /// Number of members that are unexpired at this time.
     fn members_at(&self, now_ms: i64) -> usize {
         let mut expired = 0;
         if now_ms != i64::MIN {

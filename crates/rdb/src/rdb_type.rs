@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Value types of the format: their numbers, and the table of known ones.
 //!
-//! A form is the type number in front of a value, with the information needed to skip the value
-//! without decoding it. Strings are known here; each other type names its own ([`register`]), at
+//! A form is the type number before a value, with the information needed to skip the value without
+//! decoding it. Strings are known here; each other type registers its own forms ([`register`]), at
 //! the start of the process or when its first value is made.
 
 use std::fmt;
@@ -12,36 +12,36 @@ use std::sync::OnceLock;
 #[derive(Clone, Copy, Debug)]
 pub enum Part {
     Text,
-    /// A number written as lengths are.
+    /// A number encoded as a length.
     Number,
-    /// So many bytes.
+    /// This many bytes.
     Bytes(u64),
     /// A score as text.
     ScoreText,
-    /// Behind a number, as many members of these parts.
+    /// A number, and that many members of these parts.
     Members(&'static [Part]),
 }
 
-/// One form under which values are written.
+/// A form in which values are written.
 #[derive(Debug)]
 pub struct ValueForm {
-    /// The number in front of the value.
+    /// The type number before the value.
     pub number: u8,
-    /// Type and form, for operators.
+    /// Type and form, for log messages.
     pub name: &'static str,
     /// Versions of the format in which the number means this form.
     pub is_known_in: fn(version: u16) -> bool,
-    /// The value is, or contains, lists packed into one string.
+    /// The value consists of, or contains, lists packed into one string.
     pub is_packed: bool,
     /// The elements of the whole value; `None` if its end can only be found by decoding it.
     pub layout: Option<&'static [Part]>,
-    /// Numbers between the form's number (and the key) and a string that was taken as it is
+    /// Numbers between the form's number (and the key) and a string that was copied as it is
     /// ([`SavedObject::take_packed`](crate::SavedObject::take_packed)).
     pub packed_head: &'static [u64],
 }
 
 impl ValueForm {
-    /// A form that all versions know.
+    /// A form that exists in all versions.
     pub const fn new(number: u8, name: &'static str, layout: &'static [Part]) -> ValueForm {
         ValueForm {
             number,
@@ -59,7 +59,7 @@ impl ValueForm {
         self
     }
 
-    /// These numbers stand in front of a packed string.
+    /// Sets the numbers before a packed string.
     pub const fn with_packed_head(mut self, head: &'static [u64]) -> ValueForm {
         self.packed_head = head;
         self
@@ -99,13 +99,13 @@ static STRING: ValueForm = ValueForm::new(0, "String", &[Part::Text]);
 /// Modules of pre-releases of Redis 4.
 static MODULE_PRE_RELEASE: ValueForm = ValueForm::new(6, "ModulePreRelease", &[]).packed().unskippable();
 static MODULE: ValueForm = ValueForm::new(7, "Module", &[]).packed().unskippable();
-/// KeyDB: a script to be run at times (KEYDB.CRON).
+/// KeyDB: a scheduled script (KEYDB.CRON).
 static KEYDB_JOB: ValueForm =
     ValueForm::new(64, "KeyDbJob", &[]).in_versions(|version| version <= crate::VERSION_KEYDB).unskippable();
 
 static FORMS: [OnceLock<&'static ValueForm>; 256] = [const { OnceLock::new() }; 256];
 
-/// Makes forms known; the same may be registered any number of times.
+/// Registers forms; the same form may be registered any number of times.
 ///
 /// # Panics
 /// If two types claim one number.
@@ -131,7 +131,7 @@ impl RdbType {
         (form.is_known_in)(version).then_some(RdbType(form))
     }
 
-    /// The number in front of the value.
+    /// The type number before the value.
     pub fn number(self) -> u8 {
         self.0.number
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Reading shared by the forms of all types, and forms without a type here: modules' values and
+//! Reading shared by the forms of all types, and forms of unsupported values: those of modules and
 //! KeyDB's jobs. Types read their own forms (crate `types`).
 
 use braid_containers::listpack::Listpack;
@@ -18,8 +18,7 @@ impl<S: Source> Decoder<S> {
         RdbType::from_number(number, self.version).ok_or_else(|| self.error(Fault::UnknownType(number)))
     }
 
-    /// Reads a value of a form that no type here has, as far as that can be done: the fault says what
-    /// it is.
+    /// Skips a value of an unsupported form as far as possible; the fault names it.
     pub fn foreign_value(&mut self, kind: RdbType) -> Error {
         let read = match kind.number() {
             7 => self.length().map(|id| Fault::Module(module_name(id))),
@@ -38,27 +37,27 @@ impl<S: Source> Decoder<S> {
         }
     }
 
-    /// A packed list, in today's form or the old one; `what` is said of one that is none.
+    /// A packed list, in the present format or as a ziplist; `what` describes an invalid one.
     pub fn packed(&mut self, is_ziplist: bool, what: &'static str) -> Result<Listpack, Error> {
         let bytes = self.string()?;
         let list = if is_ziplist { ziplist::to_listpack(bytes) } else { Listpack::from_bytes(bytes) };
         list.ok_or_else(|| self.corrupt(what))
     }
 
-    /// A packed list with members in it.
+    /// A packed list with at least one entry.
     pub fn packed_members(&mut self, is_ziplist: bool, what: &'static str) -> Result<Listpack, Error> {
         let list = self.packed(is_ziplist, what)?;
         if list.is_empty() { Err(self.error(Fault::Empty)) } else { Ok(list) }
     }
 
-    /// The time of a field or member, if it has one.
+    /// The expiry of a field or member, if it has one.
     pub fn time_or_none(&mut self) -> Result<Option<i64>, Error> {
         let time = self.time_ms()?;
         self.ensure(time >= NO_TIME, "a member's time that is out of range")?;
         Ok((time != NO_TIME).then_some(time))
     }
 
-    /// A script, when it begins, its interval, its keys and its arguments.
+    /// A script, its first run, interval, keys and arguments.
     fn skip_keydb_job(&mut self) -> Result<(), Error> {
         self.string()?;
         self.take(16)?;
@@ -70,7 +69,7 @@ impl<S: Source> Decoder<S> {
         Ok(())
     }
 
-    /// Passes over the value of a module or its data beside the keys, behind the module's id.
+    /// Skips a module's value or auxiliary data, after the module's id.
     pub fn skip_module(&mut self) -> Result<(), Error> {
         loop {
             match self.length()? {

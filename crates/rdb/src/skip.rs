@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Skips values without decoding them, to find where they end. Checks nothing else.
+//! Skips values without decoding them, to find their end. Validates nothing else.
 
 use crate::decode::{Decoder, Length};
 use crate::error::Error;
 use crate::rdb_type::{Part, RdbType};
 use crate::source::Source;
 
-/// The value may be larger than what was allowed, is of a kind that has no known end, or is none.
+/// The value may exceed the limit, or its end cannot be found without decoding it, or it is
+/// invalid.
 pub struct NotSkipped;
 
 impl From<Error> for NotSkipped {
@@ -16,7 +17,7 @@ impl From<Error> for NotSkipped {
 }
 
 impl<S: Source> Decoder<S> {
-    /// Passes over a value of this type, of up to `end` bytes from the begin of the source.
+    /// Skips a value of this type, up to position `end` of the source.
     pub fn skip_value(&mut self, kind: RdbType, end: u64) -> Result<(), NotSkipped> {
         match kind.0.layout {
             Some([Part::Text]) => self.skip_text(end),
@@ -29,7 +30,7 @@ impl<S: Source> Decoder<S> {
         if len > end.saturating_sub(self.position()) {
             return Err(NotSkipped);
         }
-        // Not more than `end`, which is something that fits into memory.
+        // At most `end`, which fits into memory.
         self.take(len as usize)?;
         Ok(())
     }
@@ -61,7 +62,7 @@ impl<S: Source> Decoder<S> {
                 Part::Members(member) => {
                     for _ in 0..self.length()? {
                         self.skip_parts(member, end)?;
-                        // A member may be nothing but numbers.
+                        // A member may consist of numbers only.
                         if self.position() > end {
                             return Err(NotSkipped);
                         }

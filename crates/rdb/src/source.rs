@@ -7,18 +7,19 @@ use braid_base::crc::crc64;
 
 use crate::error::Fault;
 
-/// Bytes in order.
+/// A sequence of bytes.
 pub trait Source {
-    /// The next `len` bytes, until the next call. Fails before it allocates for what cannot be there.
+    /// The next `len` bytes, valid until the next call. Fails before it allocates more than can be
+    /// there.
     fn take(&mut self, len: usize) -> Result<&[u8], Fault>;
 
     /// Fills `out` with the next bytes.
     fn fill(&mut self, out: &mut [u8]) -> Result<(), Fault>;
 
-    /// Bytes taken.
+    /// Number of bytes taken.
     fn position(&self) -> u64;
 
-    /// Most bytes that may be left, if that is known.
+    /// Upper bound of the remaining bytes, if known.
     fn left(&self) -> Option<u64>;
 }
 
@@ -41,7 +42,7 @@ impl Source for &mut dyn Source {
     }
 }
 
-/// Bytes at hand.
+/// Bytes in memory.
 pub struct Bytes<'a> {
     bytes: &'a [u8],
     position: usize,
@@ -76,18 +77,18 @@ impl Source for Bytes<'_> {
     }
 }
 
-/// The size of a stream's buffer, and the step in which it grows: a false length makes it take no more memory
-/// than this beyond what really comes.
+/// The size of a stream's buffer, and the step in which it grows: a false length allocates no more
+/// than this beyond the bytes that really arrive.
 const STEP: usize = 256 * 1024;
 
-/// A stream, read through a buffer; knows the checksum of what was taken.
+/// A buffered stream; computes the checksum of the bytes taken.
 pub struct Stream<R> {
     inner: R,
     /// Bytes read, of which `start..end` are not yet taken.
     buffer: Vec<u8>,
     start: usize,
     end: usize,
-    /// Up to here the checksum is in `crc`.
+    /// Bytes up to here are included in `crc`.
     summed: usize,
     crc: u64,
     /// Keeps the bytes taken from here on.
@@ -100,7 +101,7 @@ pub struct Stream<R> {
 }
 
 impl<R: Read> Stream<R> {
-    /// A stream of `len` bytes, if that is known. Without `checks` the checksum is not kept.
+    /// A stream of `len` bytes, if the length is known. Without `checks` no checksum is computed.
     pub fn new(inner: R, len: Option<u64>, checks: bool) -> Stream<R> {
         Stream {
             inner,
@@ -116,7 +117,7 @@ impl<R: Read> Stream<R> {
         }
     }
 
-    /// CRC-64 of all that was taken.
+    /// CRC-64 of all bytes taken.
     pub fn checksum(&mut self) -> u64 {
         self.sum_up_to(self.start);
         self.crc
@@ -129,7 +130,7 @@ impl<R: Read> Stream<R> {
         self.summed = end;
     }
 
-    /// Keeps what is taken from now on, until [`Stream::taken`] or [`Stream::take_back`].
+    /// Keeps the bytes taken from now on, until [`Stream::taken`] or [`Stream::take_back`].
     pub fn keep(&mut self) {
         self.mark = Some(self.start);
     }
@@ -140,7 +141,7 @@ impl<R: Read> Stream<R> {
         &self.buffer[from..self.start]
     }
 
-    /// Gives what was taken since [`Stream::keep`] back: it will be taken again.
+    /// Returns the bytes taken since [`Stream::keep`] to the stream, to be taken again.
     pub fn take_back(&mut self) {
         self.start = self.mark.take().unwrap_or(self.start);
     }
@@ -150,10 +151,10 @@ impl<R: Read> Stream<R> {
         (self.buffer[self.start..self.end].to_vec(), self.inner)
     }
 
-    /// Forgets what was taken, to have room behind.
+    /// Drops the bytes taken, to make room at the end.
     fn compact(&mut self) {
         let from = self.mark.unwrap_or(self.start);
-        // Bytes that may be put back are not summed yet.
+        // Bytes that may be returned are not summed yet.
         self.sum_up_to(from);
         self.base += from as u64;
         self.buffer.copy_within(from..self.end, 0);
@@ -181,7 +182,7 @@ impl<R: Read> Stream<R> {
         Ok(())
     }
 
-    /// Gives back what one large value made the buffer grow to.
+    /// Frees the memory to which a large value grew the buffer.
     fn shrink(&mut self) {
         if self.buffer.len() > 4 * STEP && self.end - self.start <= STEP {
             self.compact();
@@ -223,7 +224,7 @@ impl<R: Read> Source for Stream<R> {
 mod tests {
     use super::*;
 
-    /// Gives a few bytes at a time.
+    /// Yields a few bytes at a time.
     struct Drip<'a>(&'a [u8]);
 
     impl Read for Drip<'_> {

@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-/// Bytes that are staged before a sink behind a virtual call gets them.
+/// Bytes staged before the sink, which is behind a virtual call, is called.
 const STAGE: usize = 16 * 1024;
 
 /// A sink of any kind behind a small buffer, so that types are compiled for one sink only and small
@@ -19,7 +19,7 @@ impl<'w> Staged<'w> {
         Staged { out, buffer }
     }
 
-    /// The buffer, empty, for the next value.
+    /// The empty buffer, for the next value.
     pub(crate) fn into_buffer(mut self) -> Vec<u8> {
         self.buffer.clear();
         self.buffer

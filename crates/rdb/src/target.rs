@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Target servers: the newest version and types that each of them reads.
 //!
-//! Not every server has expiring members. For others the times are left out, expired members are
-//! left out with them, and the remaining members stay for good. The writer reports it to the
-//! operator ([`Format::times_left_out`]).
+//! Not every server supports expiring members. For one that does not, the times are left out,
+//! expired members are left out with them, and the remaining members become permanent. The writer
+//! reports it to the operator ([`Format::times_left_out`]).
 
-/// The servers that are to read what is written.
+/// The servers for which data is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Target {
-    /// This one: everything is kept. Stock servers from Redis 7.2 on read it as far as they know it.
+    /// This server: nothing is lost. Stock servers from Redis 7.2 on read what they support.
     #[default]
     Own,
     /// Valkey 9.
@@ -23,8 +23,8 @@ pub enum Target {
     KeyDb,
 }
 
-/// How values are written: for whom, and at which time (Unix time in ms), which says what has
-/// expired where the times themselves are left out.
+/// The target of values, and the time (Unix time in ms) that decides which members have expired
+/// where the times themselves are left out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Format {
     pub target: Target,
@@ -32,7 +32,7 @@ pub struct Format {
 }
 
 impl Format {
-    /// The version of a file; `expiring`: there may be members that expire.
+    /// The version of a file; `expiring`: it may contain expiring members.
     pub fn version(self, expiring: bool) -> u16 {
         match self.target {
             Target::Own if expiring => crate::VERSION_FIELD_EXPIRY,
@@ -44,7 +44,7 @@ impl Format {
         }
     }
 
-    /// Libraries of functions can be written.
+    /// True if libraries of functions can be written.
     pub fn knows_functions(self) -> bool {
         self.target != Target::KeyDb
     }

@@ -11,7 +11,7 @@ use crate::rdb_type::RdbType;
 use crate::staged::Staged;
 use crate::target::{Format, Target};
 
-/// A value to be written.
+/// A value, for writing.
 #[derive(Clone, Copy)]
 pub enum ValueRef<'a> {
     Text(&'a [u8]),
@@ -23,7 +23,7 @@ pub enum ValueRef<'a> {
 pub const NO_TIME: i64 = -1;
 
 impl ValueRef<'_> {
-    /// The form under which it is written for this server itself.
+    /// The form for this server itself.
     pub fn kind(self) -> RdbType {
         self.kind_for(Target::Own)
     }
@@ -35,9 +35,9 @@ impl ValueRef<'_> {
         }
     }
 
-    /// Adds the packed form of a collection that has one, and is written in it, to `out`; the form
-    /// under which it is written. Copying it takes less time than writing it:
-    /// [`FileWriter::packed_key`](crate::FileWriter::packed_key) does that later.
+    /// Appends the packed form of a collection to `out`, if it is written as one; returns that
+    /// form. Copying it is cheaper than encoding it, which
+    /// [`FileWriter::packed_key`](crate::FileWriter::packed_key) does later.
     pub fn take_packed(self, format: Format, out: &mut Vec<u8>) -> Option<RdbType> {
         let ValueRef::Object(object) = self else { return None };
         let kind = self.kind();
@@ -51,32 +51,32 @@ impl ValueRef<'_> {
         matches!(self, ValueRef::Object(object) if object.has_times())
     }
 
-    /// The members that expire, with their times.
+    /// The expiring members, with their times.
     pub(crate) fn for_each_time(self, mut see: impl FnMut(Element<'_>, i64)) {
         if let ValueRef::Object(object) = self {
             object.for_each_time(&mut see);
         }
     }
 
-    /// How many members a collection has that have not expired at this time.
+    /// Number of members that are unexpired at this time.
     pub(crate) fn members_at(self, now_ms: i64) -> usize {
         if let ValueRef::Object(object) = self { object.members_at(now_ms) } else { 0 }
     }
 }
 
-/// How a value is represented in a format.
+/// The representation of values in a format.
 impl Format {
-    /// The version of a value by itself.
+    /// The version of a single value.
     pub(crate) fn version_of(self, value: ValueRef<'_>) -> u16 {
         self.version(value.has_times())
     }
 
-    /// The form under which a value is written.
+    /// The form in which a value is written.
     pub fn kind(self, value: ValueRef<'_>) -> RdbType {
         value.kind_for(self.target)
     }
 
-    /// True if a value has times for which its form has no room.
+    /// True if a value has times that its form cannot store.
     fn is_without_times(self, value: ValueRef<'_>) -> bool {
         match value {
             ValueRef::Object(object) => object.has_times() && !object.keeps_times(self.kind(value).0),
@@ -84,29 +84,29 @@ impl Format {
         }
     }
 
-    /// A time at which all members are written that are to be written: the present, or one before all others.
+    /// The time by which members are left out as expired: the present, or one before all expiries.
     pub(crate) fn time_for(self, value: ValueRef<'_>) -> i64 {
         if self.is_without_times(value) { self.now_ms } else { i64::MIN }
     }
 
-    /// True if the target has no such type: the key is left out.
+    /// True if the target does not have the type: the key is left out.
     pub fn is_foreign(self, value: ValueRef<'_>) -> bool {
         matches!(value, ValueRef::Object(object) if !object.is_known_to(self.target))
     }
 
-    /// True if the key is left out, since no member is left to be written or the target has no such
-    /// type.
+    /// True if the key is left out, because no member is left or because the target does not have
+    /// the type.
     pub fn is_void(self, value: ValueRef<'_>) -> bool {
         self.is_foreign(value) || (self.is_without_times(value) && value.members_at(self.now_ms) == 0)
     }
 
-    /// True if times are written as notes behind the value, as KeyDB does.
+    /// True if times are written as notes after the value, like KeyDB.
     pub(crate) fn has_notes(self, value: ValueRef<'_>) -> bool {
         self.target == Target::KeyDb && self.is_without_times(value)
     }
 
-    /// How many members of a value stay for good, since when they expire cannot be written.
-    /// `in_file`: not in a value by itself.
+    /// Number of members that become permanent because their expiry cannot be stored. `in_file`:
+    /// false for a single value.
     pub fn times_left_out(self, value: ValueRef<'_>, in_file: bool) -> u64 {
         let mut count = 0;
         if self.is_without_times(value) && !(in_file && self.has_notes(value)) {
@@ -122,7 +122,7 @@ impl<W: Write> Encoder<W> {
         self.byte(kind.number())
     }
 
-    /// A value, behind its form ([`Format::kind`]).
+    /// Writes a value, after its form ([`Format::kind`]).
     pub fn value(&mut self, value: ValueRef<'_>) -> io::Result<()> {
         match value {
             ValueRef::Text(text) => self.string(text),
@@ -134,7 +134,7 @@ impl<W: Write> Encoder<W> {
         }
     }
 
-    /// Writes by code compiled for one sink only.
+    /// Writes with code that is compiled for one sink only.
     fn staged(&mut self, write: impl FnOnce(&mut Encoder<Staged<'_>>) -> io::Result<()>) -> io::Result<()> {
         let (format, compressor, stage) =
             (self.format, self.compressor.take(), std::mem::take(&mut self.stage));
@@ -146,7 +146,7 @@ impl<W: Write> Encoder<W> {
         written
     }
 
-    /// A value of which [`ValueRef::take_packed`] has taken the form, behind its form.
+    /// Writes a value copied by [`ValueRef::take_packed`], after its form.
     pub(crate) fn packed(&mut self, kind: RdbType, bytes: &[u8]) -> io::Result<()> {
         for &number in kind.0.packed_head {
             self.length(number)?;

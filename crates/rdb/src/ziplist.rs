@@ -2,11 +2,13 @@
 //! The packed list of Redis before 7.0.
 //!
 //! ```text
-//! list:   size in bytes (4), place of the last entry (4), number of entries or 65535 (2), entries, 255
-//! entry:  size of the entry before (1 byte, or 254 and 4 bytes), encoding, content
-//! encoding:  00xxxxxx, 01xxxxxx x (2 bytes), 10...... and 4 bytes: length of a text, most significant byte
-//! first
-//!            11000000, 11010000, 11100000: an integer of 2, 4 or 8 bytes; 11110000: of 3; 11111110: of 1
+//! list:   size in bytes (4), position of the last entry (4), number of entries or 65535 (2),
+//!         entries, 255
+//! entry:  size of the previous entry (1 byte, or 254 and 4 bytes), encoding, content
+//! encoding:  00xxxxxx, 01xxxxxx x (2 bytes), 10...... and 4 bytes: length of a text,
+//!            most significant byte first
+//!            11000000, 11010000, 11100000: an integer of 2, 4 or 8 bytes; 11110000: of 3;
+//!            11111110: of 1
 //!            1111xxxx, xxxx from 1 to 13: that integer less 1
 //! ```
 //! Numbers are little endian unless said otherwise.
@@ -21,7 +23,7 @@ fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..)?.first_chunk::<N>().copied()
 }
 
-/// The element whose encoding is at `at`, and the place behind it.
+/// The element whose encoding is at `at`, and the position after it.
 fn element(bytes: &[u8], at: usize) -> Option<(Element<'_>, usize)> {
     let first = *bytes.get(at)?;
     let (head, text) = match first >> 6 {
@@ -50,8 +52,8 @@ fn element(bytes: &[u8], at: usize) -> Option<(Element<'_>, usize)> {
     Some((Element::Int(value), from + size))
 }
 
-/// Gives the elements to `see`, in order, until it answers false. `None` when the bytes are no such list, or
-/// `see` had enough.
+/// Passes the elements to `see`, in order, until it returns false. `None` if the bytes are not a
+/// valid list, or if `see` returned false.
 pub fn read(bytes: &[u8], mut see: impl FnMut(Element<'_>) -> bool) -> Option<()> {
     let size = u32::from_le_bytes(number(bytes, 0)?) as usize;
     let last = u32::from_le_bytes(number(bytes, 4)?) as usize;
@@ -81,11 +83,11 @@ pub fn read(bytes: &[u8], mut see: impl FnMut(Element<'_>) -> bool) -> Option<()
     (tail_is_right && (count == COUNT_UNKNOWN || usize::from(count) == entries)).then_some(())
 }
 
-/// The same elements as a packed list of today.
+/// The same elements as a listpack.
 pub fn to_listpack(bytes: &[u8]) -> Option<Listpack> {
     let mut list = Listpack::with_capacity(bytes.len());
     read(bytes, |element| match element {
-        // Texts that are integers are kept as such.
+        // Texts that are integers become integers.
         Element::Bytes(text) => list.push_back(text),
         Element::Int(number) => list.push_back_int(number),
     })?;

@@ -10,7 +10,7 @@
 const LONG: u8 = 254;
 const END: u8 = 255;
 
-/// Takes a length from the front.
+/// Removes a length from the front.
 fn length(bytes: &mut &[u8]) -> Option<usize> {
     let (&first, rest) = bytes.split_first()?;
     *bytes = rest;
@@ -25,7 +25,7 @@ fn length(bytes: &mut &[u8]) -> Option<usize> {
     }
 }
 
-/// The fields and values in order; `None` when the bytes are no such map.
+/// The fields and values in order; `None` if the bytes are not a valid zipmap.
 pub fn read(bytes: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
     let (&count, rest) = bytes.split_first()?;
     let (&end, mut rest) = rest.split_last()?;

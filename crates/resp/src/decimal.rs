@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Decimal text of integers, written straight into a buffer. HOT PATH: no allocation, no syscalls.
+//! Decimal text of integers, written straight into a buffer. HOT PATH: no allocation, no system
+//! call.
 //!
-//! Lengths in replies rarely have more than three digits, so those cost a few instructions; larger numbers
-//! take two digits a step from a table.
+//! Lengths in replies rarely have more than three digits, so those cost a few instructions; larger
+//! numbers take two digits a step from a table.
 
 /// The longest text: `-9223372036854775808`, or `18446744073709551615`.
 pub(crate) const DECIMAL_LEN_MAX: usize = 20;
@@ -17,7 +18,7 @@ const PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
-/// Writes `value` at the start of `out` and gives the number of digits.
+/// Writes `value` at the start of `out` and returns the number of digits.
 #[inline(always)]
 pub(crate) fn write_unsigned(value: u64, out: &mut [u8; DECIMAL_LEN_MAX]) -> usize {
     if value < 10 {
@@ -31,7 +32,7 @@ pub(crate) fn write_unsigned(value: u64, out: &mut [u8; DECIMAL_LEN_MAX]) -> usi
     }
 }
 
-/// Writes `value` at the start of `out` and gives the number of bytes.
+/// Writes `value` at the start of `out` and returns the number of bytes.
 #[inline(always)]
 pub(crate) fn write_signed(value: i64, out: &mut [u8; DECIMAL_LEN_MAX]) -> usize {
     if value >= 0 { write_unsigned(value as u64, out) } else { write_negative(value, out) }

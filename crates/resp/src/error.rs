@@ -1,42 +1,43 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What can be wrong with a request on the wire, and the words in which a client is told.
+//! Violations of the protocol in requests, and their texts for the client.
 //!
-//! After any of these the position within the stream is lost: the caller sends the text and closes the
-//! connection. The texts are part of the protocol (client libraries and the Redis test suite match on them),
-//! so tests pin them.
+//! After any of these the position within the stream is lost: the caller sends the text and closes
+//! the connection. The texts are part of the protocol (client libraries and the Redis test suite
+//! match on them), so tests pin them.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// A violation of the protocol. The connection must be closed after the text was sent.
+/// A violation of the protocol. The connection must be closed after the text is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProtocolError {
     /// More than 64 KiB after `*` without a line end.
     TooBigMultibulkCountString,
-    /// The number of arguments is no integer, or above 2^31 - 1.
+    /// The number of arguments is not an integer, or above 2^31 - 1.
     InvalidMultibulkLength,
-    /// More than ten arguments from a client that has yet to authenticate.
+    /// More than ten arguments before authentication.
     UnauthenticatedMultibulkLength,
-    /// Another byte where the `$` of an argument was due.
+    /// Another byte in place of the `$` of an argument.
     ExpectedDollar(u8),
-    /// More than 64 KiB without a line end where the length of an argument was due.
+    /// More than 64 KiB without a line end in place of an argument's length.
     TooBigBulkCountString,
-    /// The length of an argument is no integer, negative, or above `proto-max-bulk-len`.
+    /// The length of an argument is not an integer, negative, or above `proto-max-bulk-len`.
     InvalidBulkLength,
-    /// An argument above 16 KiB from a client that has yet to authenticate.
+    /// An argument above 16 KiB before authentication.
     UnauthenticatedBulkLength,
     /// More than 64 KiB of an inline request without a line end.
     TooBigInlineRequest,
     /// An inline request with a quote left open, or closed in the middle of a word.
     UnbalancedQuotes,
-    /// A request whose arguments reach 4 GiB behind its start. Redis has no such text: there the query buffer
-    /// limit (1 GB unless configured) closes the connection long before, and so should the caller's.
+    /// A request whose arguments reach 4 GiB behind its start. Redis has no such text: there the
+    /// query buffer limit (1 GB unless configured) closes the connection long before, and so should
+    /// the caller's.
     TooBigRequest,
 }
 
 impl ProtocolError {
-    /// The text that follows `-ERR ` on the wire. A byte above 127 in it appears as the character U+FFFD;
-    /// [`ProtocolError::write_message`] is exact.
+    /// The text that follows `-ERR ` on the wire. A byte above 127 in it appears as the character
+    /// U+FFFD; [`ProtocolError::write_message`] is exact.
     pub fn message(&self) -> Cow<'static, str> {
         match self.fixed_text() {
             Some(text) => Cow::Borrowed(text),
@@ -54,13 +55,13 @@ impl ProtocolError {
             out.extend_from_slice(text.as_bytes());
         } else if let ProtocolError::ExpectedDollar(byte) = *self {
             out.extend_from_slice(b"Protocol error: expected '$', got '");
-            // A line end inside of the reply would cut it short, so it is sent as a space.
+            // A line end inside of the reply would end it early, so it is sent as a space.
             out.push(if matches!(byte, b'\r' | b'\n') { b' ' } else { byte });
             out.push(b'\'');
         }
     }
 
-    /// The words for the server's own log, which differ from those for the client here and there.
+    /// The text for the server's own log, which differs from the client's in places.
     pub fn log_reason(&self) -> &'static str {
         match self {
             ProtocolError::TooBigMultibulkCountString => "too big mbulk count string",

@@ -11,7 +11,8 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnbalancedQuotes;
 
-/// Splits a line (without its line end) into words and unquotes them. An empty or blank line has no words.
+/// Splits a line (without its line end) into words and unquotes them. An empty or blank line has no
+/// words.
 pub fn split_words(line: &[u8]) -> Result<Vec<Vec<u8>>, UnbalancedQuotes> {
     let mut words = Vec::new();
     let mut rest = line;
@@ -30,14 +31,15 @@ pub fn split_words(line: &[u8]) -> Result<Vec<Vec<u8>>, UnbalancedQuotes> {
     }
 }
 
-/// Reads one word from the start of `rest`; gives it and what follows.
+/// Reads one word from the start of `rest`; returns it and the rest.
 fn take_word(mut rest: &[u8]) -> Result<(Vec<u8>, &[u8]), UnbalancedQuotes> {
     let mut word = Vec::new();
     while let [byte, tail @ ..] = rest {
         match byte {
             b'"' => return take_double_quoted(word, tail),
             b'\'' => return take_single_quoted(word, tail),
-            // Vertical tabs and form feeds separate words but do not end one that has begun: as Redis has it.
+            // Vertical tabs and form feeds separate words but do not end one that has begun, as in
+            // Redis.
             b' ' | b'\n' | b'\r' | b'\t' | 0 => return Ok((word, tail)),
             _ => word.push(*byte),
         }
@@ -111,8 +113,8 @@ fn hex_digit(byte: u8) -> u8 {
     }
 }
 
-/// Writes a word in double quotes, with everything that is not printable ASCII escaped:
-/// [`split_words`] reads it back.
+/// Writes a word in double quotes, escaping everything that is not printable ASCII; [`split_words`]
+/// reads it back.
 pub fn push_quoted(out: &mut Vec<u8>, word: &[u8]) {
     out.push(b'"');
     for &byte in word {

@@ -1,25 +1,27 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The request parser. HOT PATH: no allocation, no syscalls, no logging for requests that arrive whole.
+//! The request parser. HOT PATH: no allocation, no system call, no logging for requests that arrive
+//! whole.
 //!
-//! A request is `*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n`, or an inline line (see [`crate::inline`]). The
-//! parser copies nothing: it names each argument by a [`Span`] of the buffer it was given.
+//! A request is `*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n`, or an inline line (see
+//! [`crate::inline`]). The parser copies nothing: it returns each argument as a [`Span`] of the
+//! buffer.
 //!
-//! Flow: [`RequestParser::next`] first tries the shape that nearly every request has (up to nine arguments,
-//! all of them there) in one pass with no state. Anything else goes through `resume`, which knows every rule
-//! and where it stopped:
-//! - a short request that is not whole yet is forgotten and parsed again later, since remembering it would
+//! Flow: [`RequestParser::next`] first tries the shape of nearly every request (up to nine
+//! arguments, all of them received) in one pass without state. Anything else goes through `resume`,
+//! which implements every rule and keeps its position:
+//! - a short incomplete request is parsed again later from its start, since keeping its state would
 //!   cost an allocation;
-//! - past [`KEEP_PLACE_MIN`] bytes the place is kept, so a request in many pieces costs linear time;
-//! - a big argument is handed to the caller, who receives it into memory of its own.
+//! - past [`KEEP_PLACE_MIN`] bytes the position is kept, so a request in many pieces costs linear
+//!   time;
+//! - a big argument is left to the caller, who receives it into memory of its own.
 //!
-//! The rules (limits, what ends a line, error texts) are those of Redis 7.2, byte for byte, with its
-//! oddities: a line ends at `\r` and whatever byte follows; the two bytes behind an argument are not looked
-//! at; a NUL byte in a line hides its end. One thing is stricter: a line above 64 KiB is refused however it
-//! arrives, while Redis may accept one that happens to come in a single read. So what a stream means never
-//! depends on its pieces.
+//! The rules (limits, line ends, error texts) are those of Redis 7.2, byte for byte, with its
+//! oddities: a line ends at `\r` and any next byte; the two bytes after an argument are not
+//! checked; a NUL byte in a line hides its end. One rule is stricter: a line above 64 KiB is always
+//! refused, while Redis may accept one that happens to arrive in a single read. So the meaning of a
+//! stream never depends on its pieces.
 //!
-//! What must never happen: a panic on any input, a position behind the buffer, memory reserved for announced
-//! counts.
+//! It must never panic on any input, go beyond the buffer, or reserve memory for announced counts.
 
 use crate::error::ProtocolError;
 use crate::inline::split_words;
@@ -27,20 +29,21 @@ use std::ops::Range;
 
 /// Longest line (counts, lengths, inline requests) in bytes without its end.
 const LINE_LEN_MAX: usize = 64 * 1024;
-/// Most arguments of a request.
+/// Maximum number of arguments of a request.
 const ARGUMENTS_MAX: i64 = i32::MAX as i64;
-/// Most arguments of a request before authentication.
+/// Maximum number of arguments of a request before authentication.
 const UNAUTHENTICATED_ARGUMENTS_MAX: i64 = 10;
 /// Longest argument in bytes before authentication.
 const UNAUTHENTICATED_BULK_LEN_MAX: u64 = 16 * 1024;
-/// From how many bytes on a half-read request keeps its place. Below, parsing again costs less than an
-/// allocation.
+/// An incomplete request of at least this many bytes keeps its state. Below, parsing again costs
+/// less than an allocation.
 const KEEP_PLACE_MIN: usize = 512;
-/// Spans reserved at once for an announced count.
+/// Maximum number of spans reserved for an announced count.
 const RESERVE_MAX: u32 = 1024;
 
-/// One argument: bytes `start..start + len` of the buffer given to [`RequestParser::next`], or, where
-/// [`Span::is_big`], the `len`-th big argument of its request (0, 1, ...), which the caller received itself.
+/// One argument: bytes `start..start + len` of the buffer given to [`RequestParser::next`], or,
+/// where [`Span::is_big`], the `len`-th big argument of its request (0, 1, ...), which the caller
+/// received itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     pub start: u32,
@@ -50,13 +53,13 @@ pub struct Span {
 impl Span {
     const BIG: u32 = u32::MAX;
 
-    /// True for an argument that was received apart; its index is `len`.
+    /// True for an argument that was received separately; its index is `len`.
     #[inline]
     pub fn is_big(self) -> bool {
         self.start == Span::BIG
     }
 
-    /// Where the argument's bytes are. Without meaning for a big one.
+    /// The location of the argument's bytes; meaningless for a big one.
     #[inline]
     pub fn range(self) -> Range<usize> {
         debug_assert!(!self.is_big(), "a big argument is not in the buffer");
@@ -65,14 +68,14 @@ impl Span {
     }
 }
 
-/// What a client may send. Lengths in bytes.
+/// Limits for a client. Lengths in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Longest argument (`proto-max-bulk-len`).
     pub bulk_len_max: u64,
-    /// False while the client must still authenticate: then ten arguments of 16 KiB are the limit.
+    /// False while the client must still authenticate: ten arguments of 16 KiB are then the limit.
     pub authenticated: bool,
-    /// Arguments of at least this length that are not there yet are left to the caller.
+    /// Incomplete arguments of at least this length are left to the caller.
     pub big_argument_min: usize,
 }
 
@@ -83,7 +86,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The longest argument that is allowed now.
+    /// The longest argument allowed at present.
     #[inline]
     fn bulk_len_max_now(&self) -> u64 {
         if self.authenticated {
@@ -94,29 +97,29 @@ impl Limits {
     }
 }
 
-/// What [`RequestParser::next`] found at the start of the buffer.
+/// The result of [`RequestParser::next`] for the start of the buffer.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A whole request; its spans were pushed. It occupied `buf[..consumed]`, big arguments not counted.
-    /// No spans at all for an empty request: `*0`, `*-1`, an empty line.
+    /// A whole request; its spans were pushed. It occupied `buf[..consumed]`, not counting big
+    /// arguments. There are no spans for an empty request: `*0`, `*-1`, an empty line.
     Request { consumed: usize },
     /// A whole inline request: its arguments, unquoted, and the bytes it occupied.
     Inline { consumed: usize, arguments: Vec<Vec<u8>> },
     /// `buf` ends within a request (or is empty). Call again with the same bytes followed by more.
     Incomplete,
-    /// The next argument has `len` bytes, at least [`Limits::big_argument_min`], and is not wholly there (its
-    /// line end included). It begins at `buf[start..]`, where up to `len + 1` bytes of it and its line end
-    /// may be already. The caller takes these, receives the rest of the `len + 2` bytes into memory of its
-    /// own, cuts its buffer to `..start`, calls [`RequestParser::big_argument_done`] and then `next` with
-    /// `..start` followed by what comes after.
+    /// The next argument has `len` bytes, at least [`Limits::big_argument_min`], and is incomplete
+    /// (or its line end is). It begins at `buf[start..]`, where up to `len + 1` bytes of it and its
+    /// line end may have arrived. The caller takes these, receives the rest of the `len + 2` bytes
+    /// into memory of its own, truncates its buffer to `..start`, calls
+    /// [`RequestParser::big_argument_done`] and then `next` with `..start` followed by later bytes.
     BigArgument { start: usize, len: usize },
-    /// The stream makes no sense from here on. The parser is as new; the connection has to be closed.
+    /// The rest of the stream is invalid. The parser is reset; the connection must be closed.
     Error(ProtocolError),
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
-    /// At the start of a request, of which nothing has been seen.
+    /// At the start of a request, without any bytes seen.
     #[default]
     Idle,
     /// At the start of a request that was seen in part and will be parsed again from its start.
@@ -131,31 +134,31 @@ enum Phase {
     Body,
 }
 
-/// The state of one connection's request stream: 64 bytes, and no heap memory unless a long request is half
-/// read.
+/// The state of one connection's request stream: 64 bytes, and no heap memory unless a long request
+/// is half read.
 #[derive(Debug, Default)]
 pub struct RequestParser {
-    /// Spans of a half-read request, from its start. Only while the place is kept.
+    /// Spans of an incomplete request, from its start. Only while the state is kept.
     partial: Vec<Span>,
-    /// Bytes of the request behind us; the current line or body begins here.
+    /// Bytes of the request already parsed; the current line or body begins here.
     position: usize,
     /// Length of the current argument, in phase `Body`.
     bulk_len: usize,
     /// Bytes of the current line already searched for its end.
     scanned: u32,
-    /// Arguments still to come, the current one included.
+    /// Arguments left, including the current one.
     remaining: u32,
-    /// Big arguments handed to the caller.
+    /// Big arguments left to the caller.
     big_count: u32,
     phase: Phase,
 }
 
 impl RequestParser {
-    /// Reads one request from the start of `buf`. Pushes its spans to `spans`, which may hold those of
-    /// earlier requests and is left as it was unless the answer is [`Step::Request`]. Spans count from the
-    /// start of this call's `buf`.
+    /// Reads one request from the start of `buf`. Pushes its spans to `spans`, which may contain
+    /// those of earlier requests and is unchanged unless the result is [`Step::Request`]. Spans
+    /// count from the start of this call's `buf`.
     ///
-    /// After [`Step::Incomplete`] the next call must give the same bytes again, followed by more.
+    /// After [`Step::Incomplete`] the next call must pass the same bytes again, followed by more.
     #[inline]
     pub fn next(&mut self, buf: &[u8], limits: &Limits, spans: &mut Vec<Span>) -> Step {
         if matches!(self.phase, Phase::Idle | Phase::Again)
@@ -167,7 +170,7 @@ impl RequestParser {
         self.resume(buf, limits, spans)
     }
 
-    /// Tells that the argument announced by [`Step::BigArgument`] was received.
+    /// To be called once the argument of [`Step::BigArgument`] has been received.
     pub fn big_argument_done(&mut self) {
         debug_assert_eq!(self.phase, Phase::Body, "no big argument is being received");
         if self.phase == Phase::Body {
@@ -177,17 +180,17 @@ impl RequestParser {
         }
     }
 
-    /// True when part of a request was seen and the rest is awaited.
+    /// True if part of a request was seen and the rest is expected.
     pub fn is_mid_request(&self) -> bool {
         self.phase != Phase::Idle
     }
 
-    /// Forgets everything about a half-read request.
+    /// Drops all state of an incomplete request.
     pub fn reset(&mut self) {
         *self = RequestParser::default();
     }
 
-    /// The whole set of rules, from wherever the last call stopped.
+    /// Parses by the whole set of rules, from where the last call stopped.
     #[inline(never)]
     fn resume(&mut self, buf: &[u8], limits: &Limits, spans: &mut Vec<Span>) -> Step {
         if matches!(self.phase, Phase::Idle | Phase::Again) {
@@ -207,7 +210,8 @@ impl RequestParser {
         }
     }
 
-    /// Starts a request: spans go straight to the caller and move here only if the place has to be kept.
+    /// Starts a request: spans go straight to the caller and move here only if the state must be
+    /// kept.
     fn begin(&mut self, buf: &[u8], limits: &Limits, spans: &mut Vec<Span>) -> Step {
         self.reset();
         self.phase = match buf.first() {
@@ -233,7 +237,7 @@ impl RequestParser {
         step
     }
 
-    /// Goes on from the current phase; spans are pushed to `out`.
+    /// Continues from the current phase; spans are pushed to `out`.
     fn advance(&mut self, buf: &[u8], limits: &Limits, out: &mut Vec<Span>) -> Step {
         if self.phase == Phase::Inline {
             return self.inline_line(buf);
@@ -263,7 +267,7 @@ impl RequestParser {
         Step::Request { consumed: self.position }
     }
 
-    /// Takes arguments as long as they are plain and whole, in a tight loop.
+    /// Parses arguments while they are plain and complete, in a tight loop.
     #[inline]
     fn plain_arguments(&mut self, buf: &[u8], limits: &Limits, out: &mut Vec<Span>) {
         if self.scanned > 0 || buf.len() > u32::MAX as usize {
@@ -326,7 +330,7 @@ impl RequestParser {
         Ok(())
     }
 
-    /// Takes an argument's bytes. `Err` holds the step to return.
+    /// Parses an argument's bytes. `Err` holds the step to return.
     fn body(&mut self, buf: &[u8], limits: &Limits) -> Result<Span, Step> {
         let (start, len) = (self.position, self.bulk_len);
         match start.checked_add(len).and_then(|end| end.checked_add(2)) {
@@ -343,8 +347,8 @@ impl RequestParser {
         }
     }
 
-    /// The current line up to its `\r`, when that and one more byte are there. `Err` holds the step to
-    /// return.
+    /// The current line up to its `\r`, if that and one more byte have arrived. `Err` holds the
+    /// step to return.
     fn line<'a>(&mut self, buf: &'a [u8], too_long: ProtocolError) -> Result<&'a [u8], Step> {
         let rest = buf.get(self.position..).unwrap_or(&[]);
         match self.find_line_end(rest, b'\r') {
@@ -373,8 +377,8 @@ impl RequestParser {
         }
     }
 
-    /// Finds `end` in the first [`LINE_LEN_MAX`] + 1 bytes of `rest`, skipping what was searched before. A
-    /// NUL byte stops the search for good: no line with one ever ends.
+    /// Finds `end` in the first [`LINE_LEN_MAX`] + 1 bytes of `rest`, skipping bytes that were
+    /// searched before. A NUL byte stops the search for good: no line that contains one ever ends.
     fn find_line_end(&mut self, rest: &[u8], end: u8) -> Option<usize> {
         let window = &rest[..rest.len().min(LINE_LEN_MAX + 1)];
         let from = (self.scanned as usize).min(window.len());
@@ -385,7 +389,8 @@ impl RequestParser {
     }
 }
 
-/// Reads a whole request of one to nine plain arguments; `None`, with `spans` as it was, for anything else.
+/// Parses a whole request of one to nine plain arguments; `None`, with `spans` unchanged, for
+/// anything else.
 #[inline(always)]
 fn plain_request(buf: &[u8], limits: &Limits, spans: &mut Vec<Span>) -> Option<usize> {
     let [b'*', count @ b'1'..=b'9', b'\r', _, ..] = buf else { return None };
@@ -406,8 +411,8 @@ fn plain_request(buf: &[u8], limits: &Limits, spans: &mut Vec<Span>) -> Option<u
     Some(position)
 }
 
-/// Reads one argument at `position`: its span and the position behind it. `None` if it is not whole, too
-/// long, or written in any but the usual way. `buf` must be shorter than 4 GiB.
+/// Parses one argument at `position`; returns its span and the position after it. `None` if it is
+/// incomplete, too long, or in an unusual form. `buf` must be shorter than 4 GiB.
 #[inline(always)]
 fn plain_argument(buf: &[u8], position: usize, len_max: u64) -> Option<(Span, usize)> {
     let (len, header) = match buf.get(position..)? {
@@ -443,7 +448,7 @@ fn digit(byte: u8) -> usize {
     (byte - b'0') as usize
 }
 
-/// An integer as Redis reads it: no plus sign, no blanks, no leading zeros, no `-0`, within 64 bits.
+/// An integer by Redis's rules: no plus sign, no blanks, no leading zeros, no `-0`, within 64 bits.
 fn integer(text: &[u8]) -> Option<i64> {
     let (negative, digits) = match text {
         b"0" => return Some(0),

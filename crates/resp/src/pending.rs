@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Bytes waiting to be sent: one growing buffer, and big values attached to it by reference. HOT PATH: no
-//! syscalls; allocation only to grow.
+//! Bytes waiting to be sent: one growing buffer, and big values attached to it by reference.
+//!
+//! HOT PATH: no system call; allocation only to grow.
 //!
 //! The stream is `bytes[sent..end]` with each attachment inserted at its position. `bytes` is kept
-//! initialised beyond `end` (with zeros or stale replies), so writing is a store and an addition, with no
-//! zero-filling before it and no unsafe code; stale bytes never leave, since only `..end` is ever shown.
+//! initialised beyond `end` (with zeros or stale replies), so writing is a store and an addition,
+//! with no zero-filling before it and no unsafe code; stale bytes never leave, since only `..end`
+//! is ever shown.
 //!
-//! Positions given to callers ([`Mark`], header places) count from the start of `bytes` and hold until the
-//! next [`Pending::consume`].
+//! Positions returned to callers ([`Mark`], header places) count from the start of `bytes` and are
+//! valid until the next [`Pending::consume`].
 
 use braid_base::blob::Blob;
 use std::collections::VecDeque;
@@ -15,12 +17,13 @@ use std::io::IoSlice;
 
 /// The first growth, in bytes.
 const CAPACITY_MIN: usize = 512;
-/// Sent bytes are cut from the front of a buffer that never runs empty from this many on.
+/// Sent bytes are removed from the front of a buffer that never runs empty once there are this
+/// many.
 const COMPACT_MIN: usize = 64 * 1024;
 
 #[derive(Debug)]
 struct Attachment {
-    /// Bytes of the buffer that go before it.
+    /// Bytes of the buffer before it.
     at: usize,
     blob: Blob,
 }
@@ -47,13 +50,13 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    /// Takes over a buffer, its content being the first bytes to send.
+    /// Takes over a buffer, whose content is sent first.
     pub fn from_vec(bytes: Vec<u8>) -> Pending {
         Pending { end: bytes.len(), bytes, ..Pending::default() }
     }
 
-    /// Gives the buffer away with what is pending in it, leaving this empty and without memory. Attachments
-    /// are dropped.
+    /// Returns the buffer with its pending bytes, leaving this empty and without memory.
+    /// Attachments are dropped.
     pub fn take_vec(&mut self) -> Vec<u8> {
         let mut taken = std::mem::take(self);
         taken.bytes.truncate(taken.end);
@@ -63,20 +66,20 @@ impl Pending {
         taken.bytes
     }
 
-    /// Gives the buffer away as it is, with the stale bytes that need no zeros again, leaving this without
-    /// memory.
+    /// Returns the buffer as it is, with stale bytes that need no zero-filling, leaving this
+    /// without memory.
     pub fn take_spare(&mut self) -> Vec<u8> {
         self.clear();
         std::mem::take(&mut self.bytes)
     }
 
-    /// Drops everything pending and writes into `spare`, over whatever it holds.
+    /// Drops everything pending and writes into `spare`, over its content.
     pub fn reuse(&mut self, spare: Vec<u8>) {
         self.clear();
         self.bytes = spare;
     }
 
-    /// The next `len` bytes of the buffer, to be overwritten. They count only after [`Pending::advance`].
+    /// The next `len` bytes of the buffer, for writing. They count only after [`Pending::advance`].
     #[inline(always)]
     pub fn room(&mut self, len: usize) -> &mut [u8] {
         if self.bytes.len() - self.end < len {
@@ -117,7 +120,7 @@ impl Pending {
     #[inline(never)]
     fn grow(&mut self, len: usize) {
         let want = self.end.checked_add(len).expect("replies fit the address space");
-        // The doubling makes both the moves of a growing buffer and the zeros of a fresh one cheap on
+        // Doubling makes both the moves of a growing buffer and the zeros of a fresh one cheap on
         // average.
         let initialised = want.max(self.bytes.len() * 2).max(CAPACITY_MIN);
         let capacity = self.bytes.capacity();
@@ -130,7 +133,8 @@ impl Pending {
         self.attachments.push_back(Attachment { at: self.end, blob });
     }
 
-    /// Opens `len` bytes at `mark`, moving everything behind it, and gives them to be overwritten.
+    /// Opens a gap of `len` bytes at `mark`, moving everything after it, and returns it for
+    /// writing.
     pub fn open_gap(&mut self, mark: Mark, len: usize) -> &mut [u8] {
         self.room(len);
         self.bytes.copy_within(mark.end..self.end, mark.end + len);
@@ -173,7 +177,7 @@ impl Pending {
         self.end = mark.end.clamp(self.sent, self.end);
     }
 
-    /// Bytes still to be sent, attachments included.
+    /// Bytes still to be sent, including attachments.
     #[inline]
     pub fn len(&self) -> usize {
         self.end - self.sent + self.attached_bytes - self.attachment_sent
@@ -191,7 +195,7 @@ impl Pending {
         (self.attachment_sent, self.attached_bytes) = (0, 0);
     }
 
-    /// All that is pending, if nothing is attached.
+    /// All pending bytes, if there are no attachments.
     #[inline]
     pub fn as_contiguous(&self) -> Option<&[u8]> {
         self.attachments.is_empty().then(|| &self.bytes[self.sent..self.end])
@@ -201,7 +205,7 @@ impl Pending {
         self.bytes.capacity() + self.attachments.capacity() * size_of::<Attachment>() + self.attached_bytes
     }
 
-    /// Gives memory above `capacity_max` back, if nothing is pending.
+    /// Frees memory above `capacity_max`, if nothing is pending.
     pub fn shrink(&mut self, capacity_max: usize) {
         if self.is_empty() && self.bytes.capacity() > capacity_max {
             self.clear();
@@ -211,7 +215,7 @@ impl Pending {
         }
     }
 
-    /// Lists what is pending, in order, until `out` has `max` slices. Empty pieces are left out.
+    /// Lists the pending bytes, in order, until `out` has `max` slices. Empty pieces are left out.
     pub fn io_slices<'a>(&'a self, out: &mut Vec<IoSlice<'a>>, max: usize) {
         let mut push = |slice: &'a [u8]| {
             if !slice.is_empty() && out.len() < max {
@@ -229,7 +233,7 @@ impl Pending {
         push(&self.bytes[from..self.end]);
     }
 
-    /// Forgets the first `count` pending bytes: they were sent.
+    /// Removes the first `count` pending bytes, which were sent.
     pub fn consume(&mut self, count: usize) {
         debug_assert!(count <= self.len(), "more was sent than was pending");
         let mut count = count;
@@ -258,7 +262,7 @@ impl Pending {
         }
     }
 
-    /// Moves what is pending to the front. Less is moved than was sent since the last time.
+    /// Moves the pending bytes to the front. Moves fewer bytes than were sent since the last time.
     #[cold]
     fn compact(&mut self) {
         self.bytes.copy_within(self.sent..self.end, 0);

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The reply encoder: every RESP2 and RESP3 type. HOT PATH: no syscalls; allocation only to grow the buffer.
+//! The reply encoder: every RESP2 and RESP3 type. HOT PATH: no system call; allocation only to grow
+//! the buffer.
 //!
-//! A command body writes its reply in terms of meaning (a map, a double, nothing) and the buffer, which knows
-//! what the client speaks, picks the form. Bytes go where they will be sent from; values of 16 KiB and more
-//! are attached by reference and never copied. The event loop takes it all from [`ReplyBuffer::io_slices`].
+//! A command body writes its reply by meaning (a map, a double, nothing), and the buffer picks the
+//! form in the client's protocol. Bytes are written where they are sent from; values of 16 KiB and
+//! more are attached by reference and never copied. The event loop takes it all from
+//! [`ReplyBuffer::io_slices`].
 //!
-//! What must never happen: a line end inside of a status or error line, or a header whose count is wrong. The
-//! first is prevented here; the second is the caller's duty, eased by deferred headers
+//! A status or error line must never contain a line end, and a header's count must be right. The
+//! first is ensured here; the second is the caller's duty, eased by deferred headers
 //! ([`ReplyBuffer::begin_array`]).
 
 use crate::decimal::{DECIMAL_LEN_MAX, digit_count, write_signed, write_unsigned};
@@ -22,10 +24,10 @@ pub use crate::pending::Mark;
 const ATTACH_MIN: usize = 16 * 1024;
 /// The longest `*` or `$` line: the sign, the digits, the line end.
 const HEADER_LEN_MAX: usize = DECIMAL_LEN_MAX + 3;
-/// Bytes set aside for a deferred header: enough for counts up to 9.
+/// Bytes reserved for a deferred header: enough for counts up to 9.
 const DEFERRED_LEN: usize = 4;
 
-/// What a client speaks: RESP2, until `HELLO 3`.
+/// A client's protocol: RESP2, until `HELLO 3`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
     #[default]
@@ -33,28 +35,28 @@ pub enum Protocol {
     Resp3,
 }
 
-/// The place of a header that will be written when its count is known. See [`ReplyBuffer::begin_array`].
+/// The place of a header that is written once its count is known. See [`ReplyBuffer::begin_array`].
 #[derive(Debug)]
 #[must_use = "the header has to be written: call end_array, end_map or end_set"]
 pub struct Deferred {
     mark: Mark,
 }
 
-/// The memory of a reply buffer without content, kept for reuse. See [`ReplyBuffer::take_spare`].
+/// The memory of an empty reply buffer, kept for reuse. See [`ReplyBuffer::take_spare`].
 #[derive(Debug, Default)]
 pub struct SpareBuffer(Vec<u8>);
 
 impl SpareBuffer {
-    /// Bytes of memory.
+    /// Capacity in bytes.
     pub fn capacity(&self) -> usize {
         self.0.capacity()
     }
 }
 
-/// Replies on their way to a client.
+/// Pending replies to a client.
 #[derive(Debug, Default)]
 pub struct ReplyBuffer {
-    /// What the client speaks. May change between two replies.
+    /// The client's protocol. May change between two replies.
     pub protocol: Protocol,
     pending: Pending,
     /// See [`ReplyBuffer::set_limit`]; 0 = none.
@@ -75,8 +77,8 @@ impl ReplyBuffer {
         self.line(b'+', text.as_bytes());
     }
 
-    /// An error line, without `-` but with its code: `ERR no such key`. Line ends in the text are sent as
-    /// spaces, and those at its end are left out.
+    /// An error line, without `-` but with its code: `ERR no such key`. Line ends in the text are
+    /// sent as spaces, and those at its end are left out.
     pub fn error(&mut self, text: &str) {
         self.line(b'-', text.trim_end_matches(['\r', '\n']).as_bytes());
     }
@@ -100,8 +102,8 @@ impl ReplyBuffer {
         self.bulk_reserve(bytes.len()).copy_from_slice(bytes);
     }
 
-    /// A string of `len` bytes, which the caller writes into the slice given back (all of them: it may hold
-    /// anything).
+    /// A string of `len` bytes, which the caller must write into the returned slice as a whole (it
+    /// may contain stale bytes).
     #[inline]
     pub fn bulk_reserve(&mut self, len: usize) -> &mut [u8] {
         let room = self.pending.room(len + HEADER_LEN_MAX + 2);
@@ -112,7 +114,7 @@ impl ReplyBuffer {
         self.pending.written_before(len + 2, 2)
     }
 
-    /// An integer as a string, as `INCRBYFLOAT` or `OBJECT` fields have it.
+    /// An integer as a string, as in replies of `INCRBYFLOAT` or `OBJECT`.
     #[inline]
     pub fn bulk_integer(&mut self, value: i64) {
         let mut digits = [0; DECIMAL_LEN_MAX];
@@ -147,7 +149,7 @@ impl ReplyBuffer {
         self.pending.advance(len);
     }
 
-    /// Nothing: the null string of RESP2, the null of RESP3.
+    /// A null: the null string of RESP2, the null of RESP3.
     #[inline]
     pub fn null(&mut self) {
         match self.protocol {
@@ -156,7 +158,7 @@ impl ReplyBuffer {
         }
     }
 
-    /// Nothing where an array could be: the null array of RESP2, the null of RESP3.
+    /// A null in place of an array: the null array of RESP2, the null of RESP3.
     #[inline]
     pub fn null_array(&mut self) {
         match self.protocol {
@@ -210,13 +212,13 @@ impl ReplyBuffer {
         }
     }
 
-    /// Bytes that are a reply, or a part of one, already.
+    /// Bytes that are already an encoded reply, or a part of one.
     #[inline]
     pub fn raw(&mut self, bytes: &[u8]) {
         self.pending.put_slice(bytes);
     }
 
-    /// As [`ReplyBuffer::raw`]; many bytes are not copied if nothing else is to be sent.
+    /// As [`ReplyBuffer::raw`]; a large vector is not copied if nothing else is pending.
     pub fn raw_vec(&mut self, bytes: Vec<u8>) {
         if bytes.len() >= ATTACH_MIN && self.is_empty() {
             self.pending = Pending::from_vec(bytes);
@@ -281,8 +283,8 @@ impl ReplyBuffer {
         }
     }
 
-    /// Remarks on the reply that comes after them: `count` pairs follow. RESP2 has no such thing: there
-    /// nothing is written and the answer is false, and the caller leaves the pairs out.
+    /// Attributes of the reply after them: `count` pairs follow. RESP2 has no attributes: nothing
+    /// is written then, the result is false, and the caller leaves the pairs out.
     #[inline]
     pub fn attribute(&mut self, count: usize) -> bool {
         if self.protocol == Protocol::Resp3 {
@@ -291,9 +293,10 @@ impl ReplyBuffer {
         self.protocol == Protocol::Resp3
     }
 
-    /// Begins an array whose count is not known yet. The elements follow; then [`ReplyBuffer::end_array`].
-    /// Deferred headers nest: the last begun ends first. Nothing may be consumed between begin and end; to
-    /// give up, take [`ReplyBuffer::mark`] before and truncate.
+    /// Begins an array whose count is not known yet. The elements follow; then
+    /// [`ReplyBuffer::end_array`]. Deferred headers nest: the last one begun ends first. Nothing
+    /// may be consumed between begin and end; to give up, truncate to a [`ReplyBuffer::mark`] taken
+    /// before.
     #[inline]
     pub fn begin_array(&mut self) -> Deferred {
         let mark = self.pending.mark();
@@ -355,29 +358,32 @@ impl ReplyBuffer {
         ReplyBuffer { protocol, pending: Pending::default(), limit: 0 }
     }
 
-    /// A buffer that uses the memory of `bytes`; what they hold is pending first (pass a cleared one).
+    /// A buffer that uses the memory of `bytes`, whose content is pending first (pass a cleared
+    /// one).
     pub fn from_vec(protocol: Protocol, bytes: Vec<u8>) -> ReplyBuffer {
         ReplyBuffer { protocol, pending: Pending::from_vec(bytes), limit: 0 }
     }
 
-    /// Takes the memory away, with the pending bytes in it; drops attachments. The buffer is then as new.
+    /// Takes the memory with the pending bytes; drops attachments. The buffer is then as new.
     pub fn take_vec(&mut self) -> Vec<u8> {
         self.pending.take_vec()
     }
 
-    /// Gives the memory away for another client to use, leaving this without any. What is pending is dropped.
+    /// Takes the memory for use by another client, leaving this without any. Pending bytes are
+    /// dropped.
     #[inline]
     pub fn take_spare(&mut self) -> SpareBuffer {
         SpareBuffer(self.pending.take_spare())
     }
 
-    /// Writes into `spare` from now on. What is pending is dropped.
+    /// Uses `spare` from now on. Pending bytes are dropped.
     #[inline]
     pub fn reuse(&mut self, spare: SpareBuffer) {
         self.pending.reuse(spare.0);
     }
 
-    /// The present end, to return to with [`ReplyBuffer::truncate`]. Holds until the next `consume`.
+    /// The present end, to return to with [`ReplyBuffer::truncate`]. Valid until the next
+    /// `consume`.
     #[inline]
     pub fn mark(&self) -> Mark {
         self.pending.mark()
@@ -388,14 +394,14 @@ impl ReplyBuffer {
         self.pending.truncate(mark);
     }
 
-    /// Bytes to be sent, attachments included.
+    /// Pending bytes, including attachments.
     #[inline]
     pub fn len(&self) -> usize {
         self.pending.len()
     }
 
-    /// Sets the number of pending bytes beyond which the client will be dropped (0: never). Nothing is
-    /// enforced here: bodies that write without end ask [`ReplyBuffer::is_full`] in between.
+    /// Sets the number of pending bytes beyond which the client is dropped (0: never). Nothing is
+    /// enforced here: bodies with unbounded output check [`ReplyBuffer::is_full`] in between.
     #[inline]
     pub fn set_limit(&mut self, bytes: usize) {
         self.limit = bytes;
@@ -406,8 +412,8 @@ impl ReplyBuffer {
         self.limit
     }
 
-    /// True when more is pending than the client may have: it will be dropped, and whatever else is written
-    /// will never be sent.
+    /// True if the pending bytes exceed the limit: the client will be dropped, and further output
+    /// is never sent.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.limit != 0 && self.pending.len() > self.limit
@@ -424,18 +430,18 @@ impl ReplyBuffer {
         self.pending.clear();
     }
 
-    /// Appends to `out` what is to be sent, in order and as far as `out` stays within `max` slices.
+    /// Appends the pending slices to `out`, in order, as long as `out` has fewer than `max` slices.
     pub fn io_slices<'a>(&'a self, out: &mut Vec<IoSlice<'a>>, max: usize) {
         self.pending.io_slices(out, max);
     }
 
-    /// All that is to be sent, if no value is attached.
+    /// All pending bytes, if no value is attached.
     #[inline]
     pub fn as_contiguous(&self) -> Option<&[u8]> {
         self.pending.as_contiguous()
     }
 
-    /// Forgets the first `count` pending bytes, which were sent. At most [`ReplyBuffer::len`].
+    /// Removes the first `count` pending bytes, which were sent. At most [`ReplyBuffer::len`].
     #[inline]
     pub fn consume(&mut self, count: usize) {
         self.pending.consume(count);
@@ -446,7 +452,7 @@ impl ReplyBuffer {
         self.pending.memory_bytes()
     }
 
-    /// Gives memory above `capacity_max` bytes back, if nothing is pending.
+    /// Frees memory above `capacity_max` bytes, if nothing is pending.
     pub fn shrink(&mut self, capacity_max: usize) {
         self.pending.shrink(capacity_max);
     }
@@ -457,8 +463,8 @@ fn is_line_end(byte: u8) -> bool {
     byte == b'\r' || byte == b'\n'
 }
 
-/// Writes `kind`, the digits and the line end at the start of `out`, which has at least [`HEADER_LEN_MAX`]
-/// bytes. Gives the length.
+/// Writes `kind`, the digits and the line end at the start of `out`, which has at least
+/// [`HEADER_LEN_MAX`] bytes. Returns the length.
 #[inline(always)]
 fn write_header(kind: u8, count: u64, out: &mut [u8]) -> usize {
     let out: &mut [u8; HEADER_LEN_MAX] = out.first_chunk_mut().expect("callers leave room for a header");
@@ -473,7 +479,7 @@ fn digits_of(header: &mut [u8; HEADER_LEN_MAX]) -> &mut [u8; DECIMAL_LEN_MAX] {
     header[1..].first_chunk_mut().expect("a header has room for all digits")
 }
 
-/// Ends a header after its digits; gives the length of the line.
+/// Ends a header after its digits; returns the length of the line.
 #[inline(always)]
 fn end_line(header: &mut [u8; HEADER_LEN_MAX], digits: usize) -> usize {
     header[digits + 1..digits + 3].copy_from_slice(b"\r\n");

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Requests and strings encoded: arrays of bulk strings, as clients send them and as the
-//! append-only file and replicas have them.
+//! Encodes requests and strings: arrays of bulk strings, as sent by clients, and as used by the
+//! append-only file and replicas.
 //!
 //! HOT PATH ([`write`]): no allocation, no system call. The caller knows the length beforehand.
 //! <https://redis.io/docs/latest/develop/reference/protocol-spec/#sending-commands-to-a-redis-server>
 
 use crate::decimal::{DECIMAL_LEN_MAX, write_unsigned};
 
-/// Adds a request.
+/// Appends a request.
 pub fn push(out: &mut Vec<u8>, args: &[&[u8]]) {
     write(room(out, encoded_len(args)), args);
 }
 
-/// Adds what begins a request of so many arguments.
+/// Appends the header of a request with this many arguments.
 pub fn push_count(out: &mut Vec<u8>, arguments: usize) {
     write_head(&mut room(out, head_len(arguments)), b'*', arguments);
 }
 
-/// Adds an argument, or any bulk string.
+/// Appends an argument, or any bulk string.
 pub fn push_bulk(out: &mut Vec<u8>, text: &[u8]) {
     write_bulk(&mut room(out, bulk_len(text.len())), text);
 }
 
-/// The next `len` bytes of `out`, to be written.
+/// The next `len` bytes of `out`, for writing.
 #[inline]
 fn room(out: &mut Vec<u8>, len: usize) -> &mut [u8] {
     let before = out.len();
@@ -30,13 +30,13 @@ fn room(out: &mut Vec<u8>, len: usize) -> &mut [u8] {
     &mut out[before..]
 }
 
-/// Bytes that [`write`] fills.
+/// Number of bytes that [`write`] fills.
 #[inline]
 pub fn encoded_len(args: &[&[u8]]) -> usize {
     head_len(args.len()) + args.iter().map(|arg| bulk_len(arg.len())).sum::<usize>()
 }
 
-/// Bytes that [`write_bulk`] takes for a string of `len` bytes.
+/// Number of bytes that [`write_bulk`] needs for a string of `len` bytes.
 #[inline(always)]
 pub fn bulk_len(len: usize) -> usize {
     head_len(len) + len + 2
@@ -51,7 +51,7 @@ pub fn write(mut to: &mut [u8], args: &[&[u8]]) {
     }
 }
 
-/// Writes a bulk string to the front of `to`, which is what is left of it afterwards.
+/// Writes a bulk string to the front of `to`, and advances `to` past it.
 #[inline(always)]
 pub fn write_bulk(to: &mut &mut [u8], text: &[u8]) {
     write_head(to, b'$', text.len());
@@ -59,7 +59,7 @@ pub fn write_bulk(to: &mut &mut [u8], text: &[u8]) {
     write_bytes(to, b"\r\n");
 }
 
-/// Bytes of a line that has a kind and a number.
+/// Length of a line with a kind and a number.
 #[inline(always)]
 fn head_len(number: usize) -> usize {
     match number {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Builds Lua 5.1 from `third_party/lua-5.1.5`, with the changes of `patches.rs`.
 //!
-//! The server needs tables that scripts cannot change, and fixes for what has been found in Lua
-//! 5.1.5 since its last release. Both belong into the interpreter itself. A change names the text
-//! that it replaces; if that is not there as often as it says the build fails, so that a newer
+//! The server needs tables that scripts cannot change, and fixes for weaknesses found in Lua 5.1.5
+//! since its last release. Both belong in the interpreter itself. A change names the text that it
+//! replaces; if that does not occur exactly as often as stated the build fails, so that a newer
 //! source is never built half patched.
 
 mod patches;
@@ -11,7 +11,7 @@ mod patches;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-/// What of Lua's source is built: the core and the libraries that scripts get. No files, no
+/// The parts of Lua's source that are built: the core and the libraries for scripts. No files, no
 /// processes, no modules, no debugger.
 const FILES: &[&str] = &[
     "lapi", "lauxlib", "lbaselib", "lcode", "ldebug", "ldo", "ldump", "lfunc", "lgc", "llex", "lmathlib",
@@ -21,7 +21,7 @@ const FILES: &[&str] = &[
 
 fn main() {
     println!("cargo:rerun-if-changed=build");
-    // Within the repository, so that it is there however Braid is built: offline, vendored, by
+    // Within the repository, so that it is found however Braid is built: offline, vendored, by
     // `cargo install --git`.
     let manifest = env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
     let source = PathBuf::from(manifest).join("../../third_party/lua-5.1.5");

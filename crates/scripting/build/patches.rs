@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The changes to Lua 5.1.5: read-only tables, a sound hash of strings, interruption at any place
-//! that can take long, and fixes of known weaknesses.
+//! The changes to Lua 5.1.5: read-only tables, a secure hash of strings, interruption wherever it
+//! can take long, and fixes of known weaknesses.
 
 /// One change of one file.
 pub struct Patch {
     pub file: &'static str,
     pub why: &'static str,
-    /// How often it is in the file.
+    /// Number of occurrences in the file.
     pub times: usize,
     pub before: &'static str,
     pub after: &'static str,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The `redis` table; also known as `server`, for scripts written for Valkey.
+//! The `redis` table, also known as `server` for scripts written for Valkey.
 
 use std::ffi::c_int;
 
@@ -49,7 +49,7 @@ pub(crate) fn install(lua: Lua<'_>, shared: *mut Shared, version: &str) {
     lua.raw_set_field(GLOBALS, "redis");
 }
 
-/// Levels of the log, and the versions: that of Redis whose behaviour is followed, and the server's own.
+/// Log levels, and the versions: the Redis version that is emulated, and the server's own.
 fn set_constants(lua: Lua<'_>, version: &str) {
     let levels = ["LOG_DEBUG", "LOG_VERBOSE", "LOG_NOTICE", "LOG_WARNING"];
     for (value, name) in levels.into_iter().enumerate() {
@@ -71,7 +71,7 @@ fn set_constants(lua: Lua<'_>, version: &str) {
     }
 }
 
-/// Pushes the globals that a library's code has while it is loaded: a `redis` table with little in it.
+/// Pushes the globals of a library's code while it is loaded: a `redis` table with few members.
 pub(crate) fn push_loading_globals(lua: Lua<'_>, shared: *mut Shared, version: &str) {
     lua.push_table(0, 1);
     lua.push_table(0, 8);
@@ -86,7 +86,7 @@ pub(crate) fn push_loading_globals(lua: Lua<'_>, shared: *mut Shared, version: &
     lua.raw_set_field(-3, "redis");
 }
 
-/// Makes access to missing fields of the table on top an error.
+/// Makes access to missing fields of the table on top of the stack an error.
 pub(crate) fn set_strict(lua: Lua<'_>, shared: *mut Shared) {
     lua.push_table(0, 1);
     lua.push_function(function!(base::missing_global), shared);
@@ -104,7 +104,8 @@ fn pcall(lua: Lua<'_>, shared: &mut Shared) -> Result<c_int, Raise> {
 
 type Arguments<'l> = SmallVec<[&'l [u8]; 16]>;
 
-/// The arguments on the stack, numbers as text in `numbers`. Nothing if one is neither a string nor a number.
+/// The arguments on the stack; numbers become text in `numbers`. `None` if one is neither a string
+/// nor a number.
 fn arguments<'l>(lua: Lua<'l>, numbers: &'l mut Vec<u8>) -> Option<Arguments<'l>> {
     let count = lua.top();
     let mut args = Arguments::new();
@@ -155,7 +156,8 @@ fn run_command(lua: Lua<'_>, shared: &mut Shared) -> Result<bool, Raise> {
         Some(args) => {
             let mut reply = std::mem::take(&mut shared.reply);
             reply.clear();
-            // Nor may a reply be larger than what the script may have; bodies that write much look at that.
+            // A reply must not exceed the script's memory either; bodies with large replies check
+            // this limit.
             reply.set_limit(shared.memory.room().map_or(0, |room| room.max(1)));
             let outcome = shared.host().map(|host| host.call(&args, &mut reply));
             shared.reply = reply;
@@ -177,7 +179,7 @@ fn run_command(lua: Lua<'_>, shared: &mut Shared) -> Result<bool, Raise> {
         }
         Some(Some(Called::Replied | Called::Refused)) => {
             lua.set_top(0);
-            // A full buffer may have been cut anywhere.
+            // A full buffer may end anywhere.
             let pushed = if shared.reply.is_full() {
                 Err(convert::no_memory())
             } else {
@@ -192,10 +194,10 @@ fn run_command(lua: Lua<'_>, shared: &mut Shared) -> Result<bool, Raise> {
     }
 }
 
-/// A buffer of more bytes is not kept for the next command's reply.
+/// A larger buffer is not kept for the next command's reply.
 const REPLY_KEPT: usize = 128 * 1024;
 
-/// Ends with an error of the form that commands' errors have.
+/// Ends with an error in the form of commands' errors.
 fn fail(lua: Lua<'_>, message: &str) -> Result<c_int, Raise> {
     push_error(lua, message);
     Err(Raise::Value)
@@ -306,7 +308,7 @@ fn set_protocol(lua: Lua<'_>, shared: &mut Shared) -> Result<c_int, Raise> {
     Ok(0)
 }
 
-/// There is no debugger, so nothing stops.
+/// There is no debugger, so execution does not stop.
 fn breakpoint(lua: Lua<'_>, _: &mut Shared) -> Result<c_int, Raise> {
     lua.push_boolean(false);
     Ok(1)
@@ -316,7 +318,7 @@ fn debug(_: Lua<'_>, _: &mut Shared) -> Result<c_int, Raise> {
     Ok(0)
 }
 
-/// Effects have been what is replicated for long; the function is still there for scripts that ask for it.
+/// Effects have long been what is replicated; the function exists for scripts that call it.
 fn replicate_commands(lua: Lua<'_>, _: &mut Shared) -> Result<c_int, Raise> {
     lua.push_boolean(true);
     Ok(1)

@@ -24,8 +24,8 @@ pub(crate) fn install(lua: Lua<'_>, shared: *mut Shared) {
     lua.raw_set_field(GLOBALS, "os");
 }
 
-/// As Lua's, but an error that is a table with a text in `err` is given back as that text: scripts
-/// from before errors were tables expect it.
+/// As Lua's, but an error that is a table with a text in `err` is returned as that text, as scripts
+/// expect that were written before errors were tables.
 unsafe extern "C-unwind" fn pcall(state: *mut lua_State) -> c_int {
     // SAFETY: called by Lua. No Rust value with a destructor is here, so whatever jumps may.
     unsafe {
@@ -127,7 +127,7 @@ pub(crate) fn describe_error(lua: Lua<'_>, _: &mut Shared) -> Result<c_int, Rais
     Ok(1)
 }
 
-/// The `__index` of tables in which nothing may be missing.
+/// The `__index` of tables whose missing fields are errors.
 pub(crate) fn missing_global(lua: Lua<'_>, _: &mut Shared) -> Result<c_int, Raise> {
     let name = match lua.top() {
         2 => lua.text(2),

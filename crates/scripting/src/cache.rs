@@ -25,18 +25,18 @@ use crate::speculation::SpeculationHistory;
 /// A SHA-1.
 pub type Sha = [u8; 20];
 
-/// So many scripts are kept that EVAL has brought and SCRIPT LOAD has not, as in Redis from 7.4 on
-/// and Valkey from 8.0 on.
+/// Number of scripts kept that came with EVAL and not with SCRIPT LOAD, as in Redis from 7.4 on and
+/// Valkey from 8.0 on.
 const EVAL_SCRIPTS_MAX: usize = 500;
 
-/// A script that EVAL has run or SCRIPT LOAD has taken.
+/// A script run by EVAL or loaded by SCRIPT LOAD.
 pub struct Script {
     pub sha: Sha,
-    /// In hexadecimal.
+    /// The SHA-1 in hexadecimal.
     pub name: String,
     pub body: Box<[u8]>,
     pub flags: ScriptFlags,
-    /// Where the code begins, behind the first line that declares flags.
+    /// Start of the code, after the first line that declares flags.
     pub code_at: usize,
     /// Result of its key analysis.
     pub reach: Reach,
@@ -47,7 +47,7 @@ pub struct Script {
 }
 
 impl Script {
-    /// Reads a script. Fails with the text for the client if its first line makes no sense.
+    /// Parses a script. Fails with the text for the client if its first line is invalid.
     pub(crate) fn read(commands: &CommandTable, body: &[u8], sha: Sha) -> Result<Script, Vec<u8>> {
         let (flags, code_at) = parse_shebang(body)?;
         let name = sha.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -65,17 +65,17 @@ impl Script {
         })
     }
 
-    /// Notes that it is run.
+    /// Records that it is run.
     #[inline]
     pub fn note_use(&self, now_ms: i64) {
-        // Threads that run the same script need not take its cache line from each other more than
-        // once a millisecond.
+        // At most once per millisecond, so that threads that run the same script do not contend for
+        // its cache line.
         if self.used_ms.load(Ordering::Relaxed) != now_ms {
             self.used_ms.store(now_ms, Ordering::Relaxed);
         }
     }
 
-    /// True if the cache has it no longer.
+    /// True if the cache has evicted it.
     #[inline]
     pub fn is_evicted(&self) -> bool {
         self.is_evicted.load(Ordering::Relaxed)
@@ -116,7 +116,7 @@ struct Known {
 }
 
 impl Known {
-    /// Takes out the script of EVAL that was run longest ago.
+    /// Removes the EVAL script that was run longest ago.
     fn take_oldest(&mut self) -> Option<Arc<Script>> {
         let oldest = self.evaluated.values().min_by_key(|script| script.used_ms.load(Ordering::Relaxed))?.sha;
         self.evaluated.remove(&oldest);
@@ -127,15 +127,15 @@ impl Known {
 /// The server's scripts and functions.
 pub struct Cache {
     scripts: RwLock<Known>,
-    /// Scripts evicted, and how many of them the statistics do not tell of any more.
+    /// Number of evicted scripts, and the value at the last reset of the statistics.
     evicted: AtomicU64,
     evicted_before: AtomicU64,
     generation: AtomicU64,
     bytes: AtomicUsize,
     libraries: RwLock<Arc<Libraries>>,
-    /// Moves on with every change of the libraries.
+    /// Incremented with every change of the libraries.
     libraries_generation: AtomicU64,
-    /// Held while the libraries are changed.
+    /// Locked while the libraries are changed.
     changing: Mutex<()>,
     /// Bytes of each thread's VMs: for scripts, for functions.
     vm_bytes: Box<[(AtomicUsize, AtomicUsize)]>,
@@ -149,7 +149,7 @@ pub struct Figures {
     /// Lua's memory for functions, over all threads.
     pub function_vm_bytes: usize,
     pub scripts: usize,
-    /// Scripts of EVAL that made way for others.
+    /// Scripts of EVAL evicted for others.
     pub evicted: u64,
     /// The cache's memory.
     pub script_bytes: usize,
@@ -159,7 +159,7 @@ pub struct Figures {
 }
 
 impl Cache {
-    /// No scripts, for up to so many threads.
+    /// An empty cache for up to this many threads.
     pub fn new(threads: usize) -> Cache {
         Cache {
             scripts: RwLock::default(),
@@ -174,7 +174,7 @@ impl Cache {
         }
     }
 
-    /// Moves on whenever the cache is emptied.
+    /// Incremented whenever the cache is emptied.
     #[inline]
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
@@ -190,9 +190,9 @@ impl Cache {
         self.evicted.load(Ordering::Acquire)
     }
 
-    /// Adds a script that is about to be run, or to be loaded (`loads`); the one that is there, if
-    /// another thread was faster. If there are too many of EVAL then, the one run longest ago is
-    /// evicted.
+    /// Adds a script that is about to be run, or loaded (`loads`); returns the cached one if
+    /// another thread was faster. If there are then too many EVAL scripts, the one run longest ago
+    /// is evicted.
     pub fn add(&self, script: Script, loads: bool, now_ms: i64) -> Arc<Script> {
         let mut scripts = self.scripts.write();
         if let Some(known) = scripts.by_sha.get(&script.sha) {
@@ -217,7 +217,7 @@ impl Cache {
         script
     }
 
-    /// Keeps a script that SCRIPT LOAD was given. False if it has been evicted meanwhile.
+    /// Makes a script permanent, for SCRIPT LOAD. False if it has been evicted meanwhile.
     pub fn keep(&self, script: &Script) -> bool {
         let mut scripts = self.scripts.write();
         if script.is_evicted() {
@@ -232,7 +232,7 @@ impl Cache {
         self.evicted_before.store(self.evicted(), Ordering::Relaxed);
     }
 
-    /// Forgets all scripts.
+    /// Removes all scripts.
     pub fn flush(&self) {
         let mut scripts = self.scripts.write();
         let old = std::mem::take(&mut *scripts);
@@ -240,7 +240,7 @@ impl Cache {
         for (scripts, _) in &self.vm_bytes {
             scripts.store(0, Ordering::Relaxed);
         }
-        // A thread that is about to keep one finds it gone.
+        // A thread that is about to make one permanent sees that it is gone.
         old.by_sha.values().for_each(|script| script.is_evicted.store(true, Ordering::Relaxed));
         self.generation.fetch_add(1, Ordering::Release);
         drop(scripts);
@@ -257,7 +257,8 @@ impl Cache {
         self.libraries_generation.load(Ordering::Acquire)
     }
 
-    /// Changes the libraries: `edit` gets a copy, which takes their place if it succeeds. One at a time.
+    /// Changes the libraries: `edit` gets a copy, which replaces them if it succeeds. One change at
+    /// a time.
     pub fn change_libraries<R, E>(&self, edit: impl FnOnce(&mut Libraries) -> Result<R, E>) -> Result<R, E> {
         let _changing = self.changing.lock();
         let mut libraries = (*self.libraries()).clone();

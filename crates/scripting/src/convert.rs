@@ -3,8 +3,8 @@
 //!
 //! A reply becomes a number, a string or a table; statuses and errors become tables with one field,
 //! `ok` or `err`; RESP3's types become tables with a field that names them (`map`, `set`, `double`,
-//! `big_number`, `verbatim_string`). Null is `false` in RESP2 and `nil` in RESP3. The reverse is
-//! the same, and numbers lose their fraction.
+//! `big_number`, `verbatim_string`). Null is `false` in RESP2 and `nil` in RESP3. The reverse
+//! conversion is the same, except that numbers lose their fraction.
 
 use std::ffi::c_int;
 
@@ -13,7 +13,7 @@ use braid_resp::reply::{Deferred, Protocol, ReplyBuffer};
 use crate::lua::{Lua, LuaType, Raise};
 use crate::outcome::{Ended, Returned};
 
-/// Bytes of a reply that are left.
+/// The unread bytes of a reply.
 struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
@@ -36,8 +36,8 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Pushes the value of the reply that `buffer` holds. True if it is an error. What the run has no
-/// memory for is not pushed as a whole.
+/// Pushes the value of the reply in `buffer`. True if it is an error. A value that exceeds the
+/// run's memory is pushed in part.
 pub(crate) fn push_reply(lua: Lua<'_>, buffer: &ReplyBuffer) -> Result<bool, Raise> {
     match buffer.as_contiguous() {
         Some(bytes) => push_bytes(lua, bytes),
@@ -55,7 +55,7 @@ fn push_bytes(lua: Lua<'_>, bytes: &[u8]) -> Result<bool, Raise> {
     Ok(bytes.first() == Some(&b'-'))
 }
 
-/// The error of a script that wants more memory than it may have.
+/// The error of a script that exceeds its memory limit.
 pub(crate) fn no_memory() -> Raise {
     Raise::text("not enough memory")
 }
@@ -64,8 +64,8 @@ pub(crate) fn no_memory() -> Raise {
 const SLOT: usize = 16;
 const NODE: usize = 40;
 
-/// Pushes exactly one value. What it takes is counted as it grows, so it is never much more than
-/// the run may have.
+/// Pushes exactly one value. Its memory is counted as it grows, so the run never exceeds its limit
+/// by much.
 fn push_value(lua: Lua<'_>, input: &mut Input<'_>) -> Result<(), Raise> {
     if !lua.has_room(6) {
         // Replies are never nested that deeply.
@@ -103,7 +103,7 @@ fn push_value(lua: Lua<'_>, input: &mut Input<'_>) -> Result<(), Raise> {
                     push_value(lua, input)?;
                     lua.raw_set_index(-2, index as c_int + 1);
                 }
-                // Short ones may stand in one that is long.
+                // A long reply may consist of short strings.
                 lua.check_memory(0)?;
             }
             None => lua.push_boolean(false),
@@ -168,7 +168,7 @@ pub(crate) fn push_field(lua: Lua<'_>, name: &str, push: impl FnOnce(Lua<'_>)) {
     lua.raw_set_field(-3, name);
 }
 
-/// Sets a pair of a table, if the key can be one.
+/// Sets a pair of a table, if the key is valid.
 fn set_pair(lua: Lua<'_>) {
     let is_nan = lua.number(-2).is_some_and(f64::is_nan);
     if lua.kind(-2) == LuaType::Nil || is_nan {
@@ -178,10 +178,10 @@ fn set_pair(lua: Lua<'_>) {
     }
 }
 
-/// Pushes the table for an error given as a line of the protocol, without its `-`: the code is its
-/// first word, `ERR` if there is only one word.
+/// Pushes the table for an error line of the protocol, without its `-`: the code is the first word,
+/// or `ERR` if there is only one word.
 pub(crate) fn push_error_line(lua: Lua<'_>, line: &[u8]) {
-    // Where there is a NUL, C's strings end.
+    // A C string ends at the first NUL.
     let line = line.split(|&byte| byte == 0).next().unwrap_or_default();
     let (code, message) = match line.iter().position(|&byte| byte == b' ') {
         Some(space) => (&line[..space], &line[space + 1..]),
@@ -190,7 +190,7 @@ pub(crate) fn push_error_line(lua: Lua<'_>, line: &[u8]) {
     push_error_text(lua, code, message);
 }
 
-/// Pushes the table for an error of a message without a code.
+/// Pushes the table for an error message without a code.
 pub(crate) fn push_error(lua: Lua<'_>, message: &str) {
     push_error_text(lua, b"ERR", message.as_bytes());
 }
@@ -203,32 +203,32 @@ fn push_error_text(lua: Lua<'_>, code: &[u8], message: &[u8]) {
     push_field(lua, "err", |lua| lua.push_string(&text));
 }
 
-/// Writes the value on top of the stack as a reply and takes it off the stack. `script` is the
-/// protocol that the script has chosen.
+/// Writes the value on top of the stack as a reply and pops it. `script` is the protocol that the
+/// script has chosen.
 pub(crate) fn reply(lua: Lua<'_>, reply: &mut ReplyBuffer, script: Protocol) -> Returned {
     let mut writer = Writer { lua, reply, script, open: Vec::new(), returned: Returned::default() };
     writer.run();
     writer.returned
 }
 
-/// Writes a value, in a loop and not by recursion: how deeply tables are nested is the script's
-/// choice, thousands of levels, and a thread's stack is small.
+/// Writes a value in a loop, not by recursion: scripts can nest tables thousands of levels deep,
+/// and a thread's stack is small.
 struct Writer<'l, 'r> {
     lua: Lua<'l>,
     reply: &'r mut ReplyBuffer,
     script: Protocol,
-    /// Tables that are being written, the outermost first.
+    /// Tables being written, the outermost first.
     open: Vec<Open>,
     returned: Returned,
 }
 
-/// A table of which elements are still to be written, and what stands on Lua's stack meanwhile.
+/// A table with elements still to be written; the variants name what is on Lua's stack meanwhile.
 enum Open {
     /// The table.
     Array { header: Deferred, count: usize },
     /// The table, its field `set`, and the last key.
     Set { header: Deferred, count: usize },
-    /// The table, its field `map`, and the last key, with its value on top if that is due.
+    /// The table, its field `map`, and the last key, with its value on top if that comes next.
     Map { header: Deferred, count: usize, is_value_due: bool },
 }
 
@@ -245,7 +245,7 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Whether the value on top is the whole reply.
+    /// True if the value on top is the whole reply.
     fn is_all(&self) -> bool {
         self.open.is_empty()
     }
@@ -261,7 +261,7 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Writes the value on top and takes it off the stack, or begins to if it has elements.
+    /// Writes the value on top and pops it, or begins to write it if it has elements.
     fn value(&mut self) {
         let lua = self.lua;
         if !lua.has_room(4) {
@@ -286,7 +286,7 @@ impl Writer<'_, '_> {
         lua.pop(1);
     }
 
-    /// Pushes a field of the table on top; true if it is of this kind, else it is taken off again.
+    /// Pushes a field of the table on top; true if it is of this kind, otherwise it is popped.
     fn has(&self, name: &str, kind: LuaType) -> bool {
         let lua = self.lua;
         lua.raw_get_field(-2, name);
@@ -297,7 +297,7 @@ impl Writer<'_, '_> {
         found
     }
 
-    /// Writes the table on top, which stays there, if it stands for a value without elements.
+    /// Writes the table on top, which stays there, if it represents a value without elements.
     fn table(&mut self) -> bool {
         let lua = self.lua;
         if self.has("err", LuaType::String) {
@@ -330,7 +330,7 @@ impl Writer<'_, '_> {
         true
     }
 
-    /// Writes the table on top as a text with a format, if it is one.
+    /// Writes the table on top as a verbatim string, if it is one.
     fn verbatim(&mut self) -> bool {
         let lua = self.lua;
         if !self.has("format", LuaType::String) {
@@ -360,8 +360,8 @@ impl Writer<'_, '_> {
         self.open.push(open);
     }
 
-    /// Pushes what of a table is to be written next. False if that was all: then only the table, and
-    /// the field if it is in one, are left on the stack.
+    /// Pushes the next item of a table to be written. False if there is none: then only the table,
+    /// and the field that contains it if there is one, are left on the stack.
     fn push_next(&self, open: &mut Open) -> bool {
         let lua = self.lua;
         match open {
@@ -395,7 +395,7 @@ impl Writer<'_, '_> {
         true
     }
 
-    /// Ends a table and takes it off the stack.
+    /// Ends a table and pops it.
     fn close(&mut self, open: Open) {
         match open {
             Open::Array { header, count } => {
@@ -414,7 +414,7 @@ impl Writer<'_, '_> {
     }
 }
 
-/// A number without its fraction; what does not fit becomes the smallest integer, as C does on
+/// A number without its fraction; one that does not fit becomes the smallest integer, as with C on
 /// common machines.
 fn integer(number: f64) -> i64 {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
@@ -456,7 +456,7 @@ pub(crate) fn failure(lua: Lua<'_>, name: &str) -> Ended {
     Ended::Failed { line, counted }
 }
 
-/// The text of the error on top of the stack, as loading a library reports it.
+/// The text of the error on top of the stack, as reported when loading a library fails.
 pub(crate) fn error_text(lua: Lua<'_>) -> Vec<u8> {
     if lua.kind(-1) == LuaType::Table {
         lua.raw_get_field(-2, "err");

@@ -12,7 +12,7 @@ impl ScriptFlags {
     pub const ALLOW_STALE: ScriptFlags = ScriptFlags(4);
     pub const NO_CLUSTER: ScriptFlags = ScriptFlags(8);
     pub const ALLOW_CROSS_SLOT_KEYS: ScriptFlags = ScriptFlags(16);
-    /// It has no first line that declares anything, as before there were flags.
+    /// The script has no first line with flags, as before flags existed.
     pub const UNDECLARED: ScriptFlags = ScriptFlags(32);
 
     const NAMES: [(ScriptFlags, &'static str); 5] = [
@@ -23,7 +23,7 @@ impl ScriptFlags {
         (ScriptFlags::ALLOW_CROSS_SLOT_KEYS, "allow-cross-slot-keys"),
     ];
 
-    /// Both.
+    /// The union of both.
     pub const fn with(self, other: ScriptFlags) -> ScriptFlags {
         ScriptFlags(self.0 | other.0)
     }
@@ -41,13 +41,13 @@ impl ScriptFlags {
         Self::NAMES.iter().find(|(_, known)| same(known)).map(|(flag, _)| *flag)
     }
 
-    /// The names of what is set.
+    /// The names of the flags that are set.
     pub fn names(self) -> impl Iterator<Item = &'static str> + Clone {
         Self::NAMES.iter().filter(move |(flag, _)| self.has(*flag)).map(|(_, name)| *name)
     }
 }
 
-/// The flags that a script's first line declares, and the length of that line, without its end.
+/// The flags declared by a script's first line, and the length of that line without its end.
 /// Without such a line [`ScriptFlags::UNDECLARED`] and 0. Fails with the text for the client.
 pub fn parse_shebang(script: &[u8]) -> Result<(ScriptFlags, usize), Vec<u8>> {
     let Some((line, words)) = first_line(script).map_err(|()| b"Invalid script shebang".to_vec())? else {
@@ -82,7 +82,7 @@ pub struct Library<'a> {
     pub code: &'a [u8],
 }
 
-/// Reads a library's first line. Fails with the text for the client.
+/// Parses a library's first line. Fails with the text for the client.
 pub fn parse_library(library: &[u8]) -> Result<Library<'_>, Vec<u8>> {
     let (line, words) = match first_line(library) {
         Ok(Some(found)) => found,
@@ -107,8 +107,8 @@ pub fn parse_library(library: &[u8]) -> Result<Library<'_>, Vec<u8>> {
     Ok(Library { engine: engine[2..].to_vec(), name, code: &library[line..] })
 }
 
-/// The length of a first line that begins with `#!` and its words (nothing if its quotes are not
-/// balanced); nothing if there is no such line; an error if it does not end.
+/// The length of a first line that begins with `#!`, and its words (`None` if its quotes are
+/// unbalanced); `None` if there is no such line; an error if it does not end.
 #[expect(clippy::type_complexity, reason = "used here only")]
 fn first_line(script: &[u8]) -> Result<Option<(usize, Option<Vec<Vec<u8>>>)>, ()> {
     if !script.starts_with(b"#!") {

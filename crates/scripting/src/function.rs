@@ -5,7 +5,7 @@ use std::ffi::c_int;
 
 use crate::flags::ScriptFlags;
 
-/// Compiled code: a function kept in the VM it was compiled by.
+/// Compiled code: a function kept in the VM that compiled it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Function(pub(crate) c_int);
 

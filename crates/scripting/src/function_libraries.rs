@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The table of libraries and their functions.
 //!
-//! It is never changed in place: a change makes a new one, and threads see one or the other.
+//! It is immutable: a change makes a new table, and threads see one or the other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use crate::flags::{ScriptFlags, parse_library};
 use crate::register::{INVALID_NAME, is_valid_name};
 use crate::speculation::SpeculationHistory;
 
-/// A function, as FUNCTION LIST tells of it.
+/// A function, as listed by FUNCTION LIST.
 pub struct FunctionInfo {
     pub name: String,
     pub description: Option<Vec<u8>>,
@@ -23,10 +23,10 @@ pub struct FunctionInfo {
 
 /// A library.
 pub struct Library {
-    /// Never used twice.
+    /// Never reused.
     pub id: u64,
     pub name: String,
-    /// All of it, the first line included.
+    /// The whole code, including the first line.
     pub code: Box<[u8]>,
     pub functions: Vec<FunctionInfo>,
 }
@@ -59,14 +59,14 @@ pub enum Policy {
     Replace,
 }
 
-/// All libraries. Functions are found by their name in any case.
+/// All libraries. Functions are looked up by name in any case.
 #[derive(Clone, Default)]
 pub struct Libraries {
     libraries: Vec<Arc<Library>>,
     functions: HashMap<Box<[u8]>, (Arc<Library>, usize), foldhash::fast::RandomState>,
 }
 
-/// The marker of a library in a dump, and that of a form that was never released.
+/// The marker of a library in a dump, and that of an unreleased format.
 const FUNCTION: u8 = 245;
 const FUNCTION_BEFORE_RELEASE: u8 = 246;
 
@@ -91,7 +91,7 @@ impl Libraries {
         self.libraries.iter().find(|library| library.name.as_bytes() == name)
     }
 
-    /// Takes a library away. False if there is none of this name.
+    /// Removes a library. False if there is none of this name.
     pub fn remove(&mut self, name: &[u8]) -> bool {
         let before = self.libraries.len();
         self.libraries.retain(|library| library.name.as_bytes() != name);
@@ -99,7 +99,7 @@ impl Libraries {
         self.libraries.len() < before
     }
 
-    /// Adds a library that [`Libraries::prepare`] found to fit.
+    /// Adds a library that [`Libraries::prepare`] has checked.
     pub fn add(&mut self, library: Library) {
         self.add_shared(Arc::new(library));
     }
@@ -112,8 +112,8 @@ impl Libraries {
         self.libraries.push(library);
     }
 
-    /// Reads a library that is to be added; with `replace` the one of its name is taken away.
-    /// `read` runs its code.
+    /// Parses a library to be added; with `replace` removes the present one of its name. `read`
+    /// runs its code.
     pub fn prepare(
         &mut self,
         code: &[u8],
@@ -146,7 +146,7 @@ impl Libraries {
         }
     }
 
-    /// All libraries as a payload: what a snapshot has of them, with a version and a checksum.
+    /// All libraries as a payload: their records of a dump file, with a version and a checksum.
     pub fn dump(&self) -> Vec<u8> {
         let mut encoder = Encoder::new(Vec::new(), true);
         for library in &self.libraries {
@@ -195,7 +195,7 @@ impl Libraries {
     }
 }
 
-/// The code of the next library of a payload; nothing at its end.
+/// The code of the next library of a payload; `None` at its end.
 fn next_library(decoder: &mut Decoder<Bytes<'_>>, end: u64) -> Result<Option<Vec<u8>>, Vec<u8>> {
     if decoder.position() >= end {
         return Ok(None);

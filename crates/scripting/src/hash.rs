@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Hash of Lua's strings: SipHash-1-3 of all bytes, with a random key.
 //!
-//! Lua keeps each string once, in a table by this hash, and tables use it for their keys. Scripts
+//! Lua interns each string in a table by this hash, and tables use it for their keys. Scripts
 //! process clients' data, so clients must not be able to construct collisions.
 
 use std::ffi::c_char;
@@ -9,8 +9,8 @@ use std::sync::LazyLock;
 
 use braid_base::hash::KeyHasher;
 
-/// All VMs use one key: strings do not move between them, but a key for each would have to be
-/// looked up.
+/// All VMs use the same key. Strings do not move between them, but a key per VM would have to be
+/// looked up for each string.
 static HASHER: LazyLock<KeyHasher> = LazyLock::new(KeyHasher::random);
 
 /// Called by the patched `luaS_newlstr`.
@@ -19,7 +19,7 @@ static HASHER: LazyLock<KeyHasher> = LazyLock::new(KeyHasher::random);
 /// `text` points to `len` bytes that can be read.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn braid_lua_hash(text: *const c_char, len: usize) -> u32 {
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     let text = unsafe { std::slice::from_raw_parts(text.cast::<u8>(), len) };
     HASHER.hash(text) as u32
 }

@@ -3,14 +3,14 @@
 
 use braid_resp::reply::ReplyBuffer;
 
-/// How a command that a script called has ended.
+/// The outcome of a command that a script called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Called {
-    /// It has run; its reply (an error reply, maybe) was written.
+    /// It has run; its reply, possibly an error, was written.
     Replied,
     /// It was refused before it ran; the error line was written as its reply.
     Refused,
-    /// The run must end now and is repeated in another way: nothing of it counts.
+    /// The run must end now and will be repeated in another way: its effects are void.
     Abandoned,
 }
 
@@ -20,7 +20,7 @@ pub enum Verdict {
     Continue,
     /// Kill it.
     Kill,
-    /// End it: the run is repeated in another way.
+    /// End it: the run will be repeated in another way.
     Abandon,
 }
 
@@ -33,9 +33,9 @@ pub enum Level {
     Warning,
 }
 
-/// The server, as a running script sees it.
+/// The server, as seen by a running script.
 pub trait Host {
-    /// Runs a command. The reply goes to `reply`, in the protocol that `reply.protocol` says.
+    /// Runs a command. Writes the reply to `reply`, in the protocol of `reply.protocol`.
     fn call(&mut self, args: &[&[u8]], reply: &mut ReplyBuffer) -> Called;
 
     /// Writes to the server's log.
@@ -44,13 +44,13 @@ pub trait Host {
     /// True if lines of this level are logged at all.
     fn logs(&self, level: Level) -> bool;
 
-    /// Whether the caller's user may run this command; nothing if there is no such command.
+    /// True if the caller's user may run this command; `None` if there is no such command.
     fn may_call(&mut self, args: &[&[u8]]) -> Option<bool>;
 
-    /// Which copies of the data set the effects of the following commands go to: bit 0 the
-    /// append-only file, bit 1 the replicas.
+    /// Sets where the effects of the following commands are replicated: bit 0 the append-only file,
+    /// bit 1 the replicas.
     fn set_replication(&mut self, targets: u8);
 
-    /// Asked every 100,000 instructions, and every 20 ms once a run has lasted for that long.
+    /// Called every 100,000 instructions, and every 20 ms once a run has lasted for that long.
     fn interrupt(&mut self) -> Verdict;
 }

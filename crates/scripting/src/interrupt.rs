@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Interruption of a running script: the hook that asks the host from time to time whether to go on,
+//! Interruption of a running script: the hook that periodically asks the host whether to continue,
 //! and the error that ends the run.
 //!
-//! Lua calls the hook between instructions; native functions that can take long call [`poll`]. What
-//! takes long within one instruction is interrupted by the watch (`watch.rs`).
+//! Lua calls the hook between instructions; native functions that can take long call [`poll`]. A
+//! single instruction that takes long is interrupted by the watch (`watch.rs`).
 
 use std::ffi::c_int;
 use std::time::Instant;
@@ -14,9 +14,9 @@ use crate::host::Verdict;
 use crate::lua::{Lua, REGISTRY, Raise, braid_lua_unwind, lua_State};
 use crate::shared::Shared;
 
-/// Instructions between two questions to the host.
+/// Instructions between two calls of the host.
 const INSTRUCTIONS: c_int = 100_000;
-/// Where the registry holds the pointer to the shared part; Lua's own references begin at 1.
+/// Registry key of the pointer to the shared part; Lua's own references begin at 1.
 const SHARED_AT: c_int = -1;
 
 /// Makes the shared part available to the hook.
@@ -40,9 +40,10 @@ pub(crate) unsafe fn set_hook(lua: Lua<'_>) {
     unsafe { sys::lua_sethook(lua.state(), Some(count_hook), sys::LUA_MASKCOUNT, INSTRUCTIONS) };
 }
 
-/// Asks the host from time to time, and ends the script if it says so.
+/// Asks the host periodically, and ends the script if it says so.
 unsafe extern "C-unwind" fn count_hook(state: *mut lua_State, _: *mut sys::lua_Debug) {
-    // SAFETY: called by Lua between two instructions; the registry holds the pointer since `register`.
+    // SAFETY: called by Lua between two instructions; the registry holds the pointer since
+    // `register`.
     let shared = unsafe {
         sys::lua_rawgeti_(state, REGISTRY, SHARED_AT);
         let shared = sys::lua_touserdata(state, -1).cast::<Shared>();
@@ -57,13 +58,14 @@ unsafe extern "C-unwind" fn count_hook(state: *mut lua_State, _: *mut sys::lua_D
     }
 }
 
-/// Asks the host if that is due, and ends the run if it says so. For native functions that can take long.
+/// Asks the host if a call is due, and ends the run if it says so. For native functions that can
+/// take long.
 #[inline]
 pub(crate) fn poll(lua: Lua<'_>, shared: &mut Shared) -> Result<(), Raise> {
     if shared.memory.watch.take() && ends(lua.state(), shared) { Err(Raise::Unwind) } else { Ok(()) }
 }
 
-/// True if the script has to end; the error is on top then.
+/// True if the script must end; the error is then on top of the stack.
 fn ends(state: *mut lua_State, shared: &mut Shared) -> bool {
     if shared.verdict == Verdict::Continue {
         let limit = shared.memory.lift();
@@ -81,10 +83,11 @@ fn ends(state: *mut lua_State, shared: &mut Shared) -> bool {
     end_run(state, shared)
 }
 
-/// Pushes the error that ends a run, and takes care that no `pcall` of the script keeps it going.
+/// Pushes the error that ends a run, and ensures that no `pcall` of the script can continue it.
 pub(crate) fn end_run(state: *mut lua_State, shared: &mut Shared) -> bool {
     let limit = shared.memory.lift();
-    // SAFETY: the state is running. From now on every line asks again, in this coroutine and its creator's.
+    // SAFETY: the state is running. From now on every line asks again, in this coroutine and its
+    // creator's.
     let lua = unsafe {
         sys::lua_sethook(state, Some(count_hook), sys::LUA_MASKLINE | sys::LUA_MASKCOUNT, 1);
         Lua::new(state)

@@ -3,16 +3,16 @@
 //!
 //! The proof is simple and conservative. `redis` may only be used as `redis.call(...)`,
 //! `redis.pcall(...)` or for a few harmless functions. Each call names its command by a literal,
-//! the command has its keys at fixed positions, and at each of these positions stands a *key
-//! expression*: `KEYS[...]`, or a local variable that is declared once, as `local name =
-//! KEYS[...]`, and never assigned. `KEYS` itself may only be indexed. Other ways to the same values
-//! (`_G`, `getfenv`, `load` ...) make a script unprovable, as does any syntax not covered here.
+//! the command has its keys at fixed positions, and each of these arguments is a *key expression*:
+//! `KEYS[...]`, or a local variable that is declared once, as `local name = KEYS[...]`, and never
+//! assigned. `KEYS` itself may only be indexed. Other ways to the same values (`_G`, `getfenv`,
+//! `load` ...) make a script unprovable, as does any syntax not covered here.
 //!
-//! `server` is another name of `redis`. A script in which neither occurs reaches no keys, whatever
+//! `server` is another name of `redis`. A script that contains neither touches no keys, whatever
 //! else it does.
 //!
-//! The names of such variables may be used anywhere: where one is not in scope it is an undefined
-//! global, and so an error.
+//! The names of such variables may be used anywhere: out of scope such a name is an undefined
+//! global, and therefore an error.
 
 use braid_spec::{Begin, CommandTable, Find, Flags, KeyFlags, Scope};
 
@@ -28,7 +28,7 @@ enum Token<'a> {
     Operator,
 }
 
-/// The tokens of a Lua text; nothing if it is not understood.
+/// The tokens of a Lua text; `None` if it cannot be tokenised.
 fn tokens(code: &[u8]) -> Option<Vec<Token<'_>>> {
     let mut tokens = Vec::new();
     let mut rest = code;
@@ -75,7 +75,7 @@ fn tokens(code: &[u8]) -> Option<Vec<Token<'_>>> {
             b'0'..=b'9' => {
                 let len =
                     rest.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'.').count();
-                // `1..x` is no number; nobody writes that.
+                // `1..x` is not a number; valid scripts do not contain it.
                 if rest[..len].windows(2).any(|pair| pair == b"..") {
                     return None;
                 }
@@ -108,8 +108,8 @@ fn tokens(code: &[u8]) -> Option<Vec<Token<'_>>> {
     Some(tokens)
 }
 
-/// The content of a long bracket that `text` begins with, and what follows (nothing if it does not
-/// end); nothing if it does not begin with one.
+/// The content of the long bracket at the start of `text`, and the rest (`None` if it does not
+/// end); `None` if there is no such bracket.
 fn long_bracket(text: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
     let level = text.strip_prefix(b"[")?.iter().take_while(|&&byte| byte == b'=').count();
     if text.get(level + 1) != Some(&b'[') {
@@ -123,13 +123,13 @@ fn long_bracket(text: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
     }
 }
 
-/// Lua's word, not the command.
+/// Lua's keyword, not the command.
 const FUNCTION: &[u8] = b"function";
-/// Ways around everything that is checked here.
+/// Names that could bypass the analysis.
 const FORBIDDEN: &[&[u8]] = &[b"_G", b"getfenv", b"setfenv", b"load", b"loadstring"];
-/// Loops that may never end. A run under locks that takes long and has written can neither be given
-/// up nor let others know, so what could go on for ever runs alone: then it is everybody's
-/// business, and SCRIPT KILL and SHUTDOWN are heard.
+/// Loops that may never end. A long run under locks that has written can neither be abandoned nor
+/// give the locks up, so a script that could run for ever runs alone: then SCRIPT KILL and SHUTDOWN
+/// work.
 const ENDLESS: &[&[u8]] = &[b"while", b"repeat"];
 /// Harmless members of `redis`.
 const HARMLESS: &[&[u8]] = &[
@@ -161,18 +161,18 @@ const HARMLESS: &[&[u8]] = &[
 const TABLES: [Token<'_>; 2] = [Token::Name(b"redis"), Token::Name(b"server")];
 const KEYS: Token<'_> = Token::Name(b"KEYS");
 
-/// Computes the reach of a script from its text.
+/// The keys that a script can reach, as found from its text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reach {
-    /// No keys: it calls no command.
+    /// No keys: it calls no commands.
     Nothing,
     /// Declared keys only.
     DeclaredKeys,
-    /// Nothing is proved.
+    /// Any keys: nothing could be proved.
     Anything,
 }
 
-/// Keys that a script can reach.
+/// Computes the keys that a script can reach.
 pub fn reach(commands: &CommandTable, code: &[u8]) -> Reach {
     match tokens(code) {
         Some(tokens) if calls_nothing(&tokens) => Reach::Nothing,
@@ -181,7 +181,7 @@ pub fn reach(commands: &CommandTable, code: &[u8]) -> Reach {
     }
 }
 
-/// True if the name at `at` is a field's: that is something else than the variable of that name.
+/// True if the name at `at` is a field's, and so not the variable of that name.
 fn is_field(tokens: &[Token<'_>], at: usize) -> bool {
     at > 0 && matches!(tokens[at - 1], Token::Symbol(b'.' | b':'))
 }
@@ -225,7 +225,7 @@ impl<'t> Proof<'_, 't> {
         self.token(at) == Some(Token::Symbol(symbol))
     }
 
-    /// Where an expression in brackets that begins at `at` ends: behind the closing one.
+    /// The position after the closing bracket of the expression that begins at `at`.
     fn behind_brackets(&self, at: usize) -> Option<usize> {
         let mut depth = 0usize;
         for index in at..self.tokens.len() {
@@ -243,8 +243,8 @@ impl<'t> Proof<'_, 't> {
         None
     }
 
-    /// Finds `local a, b = KEYS[1], KEYS[2]`: all names with keys, and nothing else assigned or
-    /// declared by these names.
+    /// Finds `local a, b = KEYS[1], KEYS[2]`: as many keys as names, and no other assignment or
+    /// declaration of these names.
     fn find_aliases(&mut self) -> Option<()> {
         let mut candidates: Vec<&[u8]> = Vec::new();
         for at in 0..self.tokens.len() {
@@ -288,8 +288,7 @@ impl<'t> Proof<'_, 't> {
         Some(())
     }
 
-    /// True if a name is bound once, and only there: no assignment, no parameter, no loop variable
-    /// of that name.
+    /// True if a name is bound once: by no other assignment, parameter or loop variable.
     fn is_declared_once(&self, name: &[u8]) -> bool {
         let mut declarations = 0;
         for at in 0..self.tokens.len() {
@@ -307,8 +306,8 @@ impl<'t> Proof<'_, 't> {
         declarations == 1
     }
 
-    /// True if the name at `at` is declared or could be assigned: it stands behind `local`, `for`
-    /// or `function`, among parameters, or in front of an assignment's `=`.
+    /// True if the name at `at` is declared or may be assigned: it follows `local`, `for` or
+    /// `function`, is a parameter, or precedes an assignment's `=`.
     fn in_name_list(&self, at: usize) -> bool {
         // Backwards: over names and commas, to a word that binds names.
         let mut back = at;
@@ -349,8 +348,8 @@ impl<'t> Proof<'_, 't> {
         (!self.is_assigned(behind)).then_some(())
     }
 
-    /// True if what ends before `at` could be the target of an assignment: indices, calls and
-    /// further targets may follow, and then `=`.
+    /// True if the expression that ends before `at` could be the target of an assignment: indices,
+    /// calls and further targets may follow, and then `=`.
     fn is_assigned(&self, at: usize) -> bool {
         let mut next = at;
         loop {
@@ -364,7 +363,7 @@ impl<'t> Proof<'_, 't> {
                 Some(Token::Text(_) | Token::OddText) => next += 1,
                 Some(Token::Symbol(b',')) => match self.token(next + 1) {
                     Some(Token::Name(_)) => next += 2,
-                    // A bracket is looked at in the next round.
+                    // The next round handles a bracket.
                     Some(Token::Symbol(b'(')) => next += 1,
                     _ => return false,
                 },
@@ -373,8 +372,8 @@ impl<'t> Proof<'_, 't> {
         }
     }
 
-    /// A declared key at `at`, as an argument of its own; where the next argument begins, or the
-    /// closing bracket stands.
+    /// Parses a declared key at `at` that is an argument by itself; returns the position of the
+    /// next argument, or of the closing bracket.
     fn key_argument(&self, at: usize) -> Option<usize> {
         let behind = match self.token(at)? {
             token if token == KEYS && self.is(at + 1, b'[') => self.behind_brackets(at + 1)?,
@@ -392,7 +391,7 @@ impl<'t> Proof<'_, 't> {
         }
     }
 
-    /// `redis.call('name', key ...)` or something harmless.
+    /// Accepts `redis.call('name', key ...)` or a harmless use.
     fn redis_use(&self, at: usize) -> Option<()> {
         if !self.is(at + 1, b'.') {
             return None;
@@ -416,7 +415,8 @@ impl<'t> Proof<'_, 't> {
             let acts = Flags::ADMIN | Flags::PUBSUB | Flags::MAY_REPLICATE | Flags::WRITE | Flags::NOSCRIPT;
             return (!spec.flags.any(acts) && command.subcommands.is_empty()).then_some(());
         }
-        // Keys must be the first arguments: what stands between them could be several values, or none.
+        // Keys must be the first arguments: an expression before them could be several values, or
+        // none.
         let mut last = 0;
         for keys in spec.keys {
             let (Begin::Index(first), Find::Range { last: count, step: 1, limit: 0 }) =

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The raw interface of Lua, wrapped thinly: the only place, with `lua_vm.rs` and `interrupt.rs`,
-//! that calls it.
+//! Thin wrapper of Lua's raw interface: the only place that calls it, with `lua_vm.rs` and
+//! `interrupt.rs`.
 //!
 //! Lua reports errors by jumping out of the C function that it called, past everything above it on
-//! the stack. No Rust value with a destructor may be in between. This is how that is kept:
+//! the stack. No Rust value with a destructor may be in between. This is ensured as follows:
 //! - Bodies of functions for Lua ([`Body`]) are Rust functions that return a [`Raise`] instead of
-//!   jumping. [`enter`] runs one, and only when all of its values are gone does it jump, from a
-//!   frame that has none.
-//! - What bodies call here does not jump: raw table access only (no metamethods), the stack's room
-//!   is asked for and checked, and memory cannot run out while a body runs, because [`enter`] lifts
-//!   the limit (`memory.rs`).
+//!   jumping. [`enter`] runs one, and jumps only once all of its values are dropped, from a frame
+//!   without any.
+//! - Calls that bodies make here do not jump: raw table access only (no metamethods), the stack's
+//!   room is requested and checked, and memory cannot run out while a body runs, because [`enter`]
+//!   lifts the limit (`memory.rs`).
 //!
-//! A string that is read from the stack is borrowed from Lua: it stays where it is as long as it is
-//! reachable (on the stack, that is); Lua does not move strings.
+//! A string read from the stack is borrowed from Lua: it stays valid while it is reachable (on the
+//! stack, for example); Lua does not move strings.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::marker::PhantomData;
@@ -27,7 +27,8 @@ unsafe extern "C-unwind" {
     // Added to Lua by `build/patches.rs`.
     fn braid_lua_seal(l: *mut lua_State, index: c_int, sealed: c_int);
     fn braid_lua_is_sealed(l: *mut lua_State, index: c_int) -> c_int;
-    /// Raises the value on top as an error, without calling a handler: one that loops could not be ended.
+    /// Raises the value on top as an error, without calling a handler: one that loops could not be
+    /// ended.
     pub(crate) fn braid_lua_unwind(l: *mut lua_State) -> !;
 }
 
@@ -50,7 +51,7 @@ pub(crate) enum LuaType {
     Other,
 }
 
-/// Calls one function of Lua that cannot jump in the circumstances that the head of this file describes.
+/// Calls one of Lua's functions that cannot jump under the conditions in this file's head.
 macro_rules! raw {
     ($call:expr) => {
         // SAFETY: the state is alive while a `Lua` exists, and the call cannot jump; see the head
@@ -86,8 +87,9 @@ impl<'l> Lua<'l> {
         self.set_top(-count - 1);
     }
 
-    /// An error if the run may not have so many bytes more. What a function has built outside of
-    /// Lua is not counted by Lua, and what it gives to Lua is counted, but not limited.
+    /// An error if the run's memory limit leaves fewer than this many bytes. Memory that a function
+    /// has allocated outside of Lua is not counted by Lua; what it passes to Lua is counted, but
+    /// not limited.
     #[inline]
     pub(crate) fn check_memory(self, bytes: usize) -> Result<(), Raise> {
         let mut memory = std::ptr::null_mut();
@@ -98,7 +100,8 @@ impl<'l> Lua<'l> {
         if memory.has_room(bytes) { Ok(()) } else { Err(Raise::text("not enough memory")) }
     }
 
-    /// Makes room for `count` more values. False if there is none: the stack is limited to some thousands.
+    /// Makes room for `count` more values. False if there is none: the stack is limited to some
+    /// thousands.
     #[must_use]
     pub(crate) fn has_room(self, count: c_int) -> bool {
         raw!(sys::lua_checkstack(self.0, count)) != 0
@@ -124,7 +127,7 @@ impl<'l> Lua<'l> {
         name.to_str().unwrap_or("value")
     }
 
-    /// The bytes of a string; nothing for other values, numbers included.
+    /// The bytes of a string; `None` for other values, including numbers.
     pub(crate) fn string(self, index: c_int) -> Option<&'l [u8]> {
         if self.kind(index) != LuaType::String {
             return None;
@@ -136,8 +139,8 @@ impl<'l> Lua<'l> {
         })
     }
 
-    /// The bytes of a string or number; a number on the stack becomes a string by that (so never
-    /// use it on a key of a table that is being walked).
+    /// The bytes of a string or number. Converts a number on the stack to a string, so it must not
+    /// be used on a key of a table that is being walked.
     pub(crate) fn text(self, index: c_int) -> Option<&'l [u8]> {
         if self.kind(index) == LuaType::Number {
             let mut len = 0;
@@ -146,12 +149,12 @@ impl<'l> Lua<'l> {
         self.string(index)
     }
 
-    /// A number; nothing for other values.
+    /// A number; `None` for other values.
     pub(crate) fn number(self, index: c_int) -> Option<f64> {
         (self.kind(index) == LuaType::Number).then(|| raw!(sys::lua_tonumber(self.0, index)))
     }
 
-    /// A number, or a string that Lua takes for one.
+    /// A number, or a string that Lua accepts as one.
     pub(crate) fn convertible_number(self, index: c_int) -> Option<f64> {
         (raw!(sys::lua_isnumber(self.0, index)) != 0).then(|| raw!(sys::lua_tonumber(self.0, index)))
     }
@@ -188,7 +191,7 @@ impl<'l> Lua<'l> {
         raw!(sys::lua_pushvalue(self.0, index));
     }
 
-    /// Moves the top value to `index`, shifting what is above.
+    /// Moves the top value to `index`, shifting the values above.
     pub(crate) fn insert(self, index: c_int) {
         raw!(sys::lua_insert(self.0, index));
     }
@@ -198,7 +201,7 @@ impl<'l> Lua<'l> {
         raw!(sys::lua_createtable(self.0, bounded(array), bounded(fields)));
     }
 
-    /// `table[key]` for the key on top, which it replaces; no metamethods.
+    /// Replaces the key on top by `table[key]`; no metamethods.
     pub(crate) fn raw_get(self, index: c_int) {
         raw!(sys::lua_rawget_(self.0, index));
     }
@@ -213,8 +216,8 @@ impl<'l> Lua<'l> {
         self.raw_get(index);
     }
 
-    /// `table[key] = value` for the value on top and the key below it, which it takes. The table is
-    /// not sealed, and the key is neither nil nor NaN.
+    /// `table[key] = value` for the value on top and the key below it; pops both. The table is not
+    /// sealed, and the key is neither nil nor NaN.
     pub(crate) fn raw_set(self, index: c_int) {
         raw!(sys::lua_rawset(self.0, index));
     }
@@ -223,16 +226,16 @@ impl<'l> Lua<'l> {
         raw!(sys::lua_rawseti_(self.0, index, n));
     }
 
-    /// `table[name] = value` for the value on top. `index` is absolute or a pseudo-index. The table
-    /// is not sealed.
+    /// `table[name] = value` for the value on top, which is popped. `index` is absolute or a
+    /// pseudo-index. The table is not sealed.
     pub(crate) fn raw_set_field(self, index: c_int, name: &str) {
         self.push_string(name.as_bytes());
         self.insert(-2);
         self.raw_set(index);
     }
 
-    /// The next pair of a table after the key on top, which it replaces. The key came from here,
-    /// and no field was added since.
+    /// Replaces the key on top by the next pair of a table. The key came from here, and no field
+    /// was added since.
     pub(crate) fn next(self, index: c_int) -> bool {
         raw!(sys::lua_next(self.0, index)) != 0
     }
@@ -271,7 +274,7 @@ impl<'l> Lua<'l> {
         });
     }
 
-    /// Keeps the value on top in the registry and takes it off the stack.
+    /// Keeps the value on top in the registry and pops it.
     pub(crate) fn keep(self) -> c_int {
         raw!(sys::luaL_ref(self.0, REGISTRY))
     }
@@ -280,7 +283,7 @@ impl<'l> Lua<'l> {
         raw!(sys::luaL_unref(self.0, REGISTRY, kept));
     }
 
-    /// Where a function that is running stands: its source and line, `level` calls up. C functions have none.
+    /// Source and line of a running function, `level` calls up. C functions have none.
     pub(crate) fn position(self, level: c_int) -> Option<Position<'l>> {
         raw!({
             let mut debug = std::mem::zeroed::<sys::lua_Debug>();
@@ -301,7 +304,7 @@ impl<'l> Lua<'l> {
         self.convertible_number(index).ok_or_else(|| self.wrong_type(index, "number"))
     }
 
-    /// An argument that must be an integer; as C does, what does not fit is cut.
+    /// An argument that must be an integer; truncated as by C.
     pub(crate) fn check_integer(self, index: c_int) -> Result<i64, Raise> {
         self.check_number(index).map(|number| number as i64)
     }
@@ -324,16 +327,16 @@ pub(crate) struct Position<'l> {
     pub line: c_int,
 }
 
-/// Why a function for Lua ends with an error.
+/// Why a function for Lua raises an error.
 #[derive(Debug)]
 pub(crate) enum Raise {
-    /// A text; with the position of the caller in front, as Lua's own errors have it.
+    /// A text, after the position of the caller, like Lua's own errors.
     Text(Vec<u8>),
-    /// An argument is wrong; the function's name is added.
+    /// A wrong argument; the function's name is added.
     Argument(c_int, Vec<u8>),
     /// The value on top of the stack.
     Value,
-    /// The same, past all handlers of the script.
+    /// The value on top of the stack, bypassing all handlers of the script.
     Unwind,
 }
 
@@ -347,7 +350,7 @@ impl Raise {
     }
 }
 
-/// The body of a function for Lua: arguments from the stack, results onto it; the number of results.
+/// The body of a function for Lua: arguments from the stack, results onto it; returns their number.
 pub(crate) type Body = for<'l> fn(Lua<'l>, &mut Shared) -> Result<c_int, Raise>;
 
 /// Outcome of a body, after its values are dropped.
@@ -361,10 +364,11 @@ enum Ended {
 /// Runs a body, and jumps if it raises an error.
 ///
 /// # Safety
-/// Called by Lua, with the VM's shared part as the first upvalue, which nobody else has borrowed.
+/// Called by Lua, with the VM's shared part as the first upvalue and without another borrow of it.
 #[inline]
 pub(crate) unsafe fn enter(state: *mut lua_State, body: Body) -> c_int {
-    // SAFETY: the caller's: `push_function` put the pointer there, and the VM outlives its state.
+    // SAFETY: guaranteed by the caller: `push_function` put the pointer there, and the VM outlives
+    // its state.
     let shared = unsafe { &mut *sys::lua_touserdata(state, sys::lua_upvalueindex(1)).cast::<Shared>() };
     let limit = shared.memory.lift();
     let ended = run(state, shared, body);
@@ -418,11 +422,12 @@ fn prepare(lua: Lua<'_>, raise: Raise) -> Ended {
     }
 }
 
-/// Makes a function that Lua can call out of a [`Body`].
+/// Wraps a [`Body`] as a function that Lua can call.
 macro_rules! function {
     ($body:path) => {{
         unsafe extern "C-unwind" fn function(state: *mut $crate::lua::lua_State) -> std::ffi::c_int {
-            // SAFETY: called by Lua; functions are only pushed with the shared part as their upvalue.
+            // SAFETY: called by Lua; functions are only pushed with the shared part as their
+            // upvalue.
             unsafe { $crate::lua::enter(state, $body) }
         }
         function as unsafe extern "C-unwind" fn(*mut $crate::lua::lua_State) -> std::ffi::c_int

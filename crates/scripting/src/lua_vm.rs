@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A Lua VM: one Lua state in its sandbox, with what has been compiled for it.
+//! A Lua VM: one sandboxed Lua state, with the code compiled for it.
 //!
 //! A thread has one for EVAL and one for functions, so that neither sees the other. The sandbox is
-//! what Redis 7.2 gives to scripts: globals and everything reachable from them are read-only, a
-//! global that is not there is an error, and there are no files, processes or modules. Beyond that
-//! there is no `newproxy`: values with finalizers would run code at any moment.
+//! that of Redis 7.2: globals and everything reachable from them are read-only, access to an
+//! undefined global is an error, and there are no files, processes or modules. In addition there is
+//! no `newproxy`: values with finalizers would run code at any moment.
 
 use std::ffi::{CStr, c_int};
 use std::ptr::NonNull;
@@ -22,7 +22,7 @@ use crate::outcome::Ended;
 use crate::shared::Shared;
 use crate::{api, base, convert, interrupt, libraries};
 
-/// Runs between two steps of the garbage collector that are taken whatever Lua's own pace is.
+/// Number of runs after which a step of garbage collection is forced.
 const COLLECT_EVERY: u32 = 50;
 
 /// Kind of code that a VM runs.
@@ -30,7 +30,7 @@ const COLLECT_EVERY: u32 = 50;
 pub enum Purpose {
     /// EVAL: `KEYS` and `ARGV` are globals.
     Scripts,
-    /// FCALL: they are arguments.
+    /// FCALL: `KEYS` and `ARGV` are arguments.
     Functions,
 }
 
@@ -42,18 +42,18 @@ pub struct LuaVm {
     handler: c_int,
     /// The table of globals.
     globals: c_int,
-    /// What the globals of libraries refer to: as functions see them, and while a library is being
-    /// loaded.
+    /// Environments that the globals of libraries refer to: for running functions, and for loading
+    /// a library.
     environments: Option<(c_int, c_int)>,
     runs: u32,
     /// Number of the last run, for the watch.
     run: u64,
-    /// Most bytes while a script runs.
+    /// Memory limit while a script runs, in bytes.
     memory_max: usize,
 }
 
-// SAFETY: all that a VM points to is its own and moves with it: the state, the shared part,
-// the counter of their memory. Nothing of it is bound to a thread.
+// SAFETY: a VM owns everything that it points to, which moves with it: the state, the shared part,
+// the counter of their memory. None of it is bound to a thread.
 unsafe impl Send for LuaVm {}
 
 impl Drop for LuaVm {
@@ -69,8 +69,8 @@ impl Drop for LuaVm {
 }
 
 impl LuaVm {
-    /// A fresh VM. `memory_max` limits what a script may make it grow to, in bytes. `version`
-    /// is what scripts are told.
+    /// A fresh VM. `memory_max` limits its memory while a script runs, in bytes. `version` is the
+    /// version that scripts see.
     pub fn new(purpose: Purpose, memory_max: usize, version: &str) -> LuaVm {
         let memory = Rc::new(Memory::new());
         let shared = Box::new(Shared::new(Rc::clone(&memory)));
@@ -98,7 +98,7 @@ impl LuaVm {
         self.purpose
     }
 
-    /// Bytes that Lua has allocated, and those of the buffers for what its scripts call.
+    /// Bytes allocated by Lua, including the buffers for calls from scripts.
     pub fn memory_bytes(&self) -> usize {
         // SAFETY: alive as long as the VM; not borrowed, since no script runs.
         let shared = unsafe { self.shared.as_ref() };
@@ -111,7 +111,7 @@ impl LuaVm {
     }
 
     fn lua(&self) -> Lua<'static> {
-        // SAFETY: the state lives as long as the VM, and nobody keeps the result longer.
+        // SAFETY: the state lives as long as the VM, and the result is not kept longer.
         unsafe { Lua::new(self.state) }
     }
 
@@ -158,8 +158,8 @@ impl LuaVm {
             seal_deeply(lua);
             let loading = lua.keep();
             self.environments = Some((real, loading));
-            // What code gets as its globals is empty, and refers to one of the two by its
-            // metatable.
+            // The globals of code are an empty table, whose metatable refers to one of the two
+            // environments.
             lua.push_table(0, 0);
             lua.push_table(0, 1);
             lua.raw_get_index(REGISTRY, real);
@@ -187,12 +187,12 @@ impl LuaVm {
         unsafe { sys::lua_gc(self.state, sys::LUA_GCCOLLECT, 0) };
     }
 
-    /// Compiles code. `name` is how errors call it, in Lua's notation (`@user_script`). On failure
+    /// Compiles code. `name` is its name in errors, in Lua's notation (`@user_script`). Fails with
     /// Lua's message.
     pub fn compile(&mut self, name: &CStr, code: &[u8]) -> Result<Function, Vec<u8>> {
         let lua = self.lua();
         if self.memory_bytes() > self.memory_max / 2 {
-            // Garbage of an earlier script does not count for this one.
+            // Garbage of an earlier script must not count towards this one's limit.
             // SAFETY: no script runs, and there are no finalizers.
             unsafe { sys::lua_gc(self.state, sys::LUA_GCCOLLECT, 0) };
         }
@@ -210,12 +210,12 @@ impl LuaVm {
         Ok(Function(lua.keep()))
     }
 
-    /// Forgets compiled code.
+    /// Releases compiled code.
     pub fn release(&mut self, function: Function) {
         self.lua().release(function.0);
     }
 
-    /// Runs a function and writes what it returns to `reply`. `name` is how errors call it.
+    /// Runs a function and writes its result to `reply`. `name` is its name in errors.
     pub fn run(
         &mut self,
         function: Function,
@@ -226,8 +226,8 @@ impl LuaVm {
         reply: &mut ReplyBuffer,
     ) -> Ended {
         let lua = self.lua();
-        // SAFETY: only the lifetime is dropped; the pointer is taken away again before this
-        // function returns.
+        // SAFETY: only the lifetime is removed; the pointer is cleared before this function
+        // returns.
         let host: NonNull<dyn Host> = unsafe { std::mem::transmute(NonNull::from(host)) };
         let shared = self.shared_mut();
         shared.host = Some(host);
@@ -236,7 +236,7 @@ impl LuaVm {
         shared.reply.protocol = Protocol::Resp2;
         shared.json = Settings::default();
         let memory = Rc::clone(&shared.memory);
-        // A former run may have exchanged the table of globals.
+        // A previous run may have replaced the table of globals.
         lua.raw_get_index(REGISTRY, self.globals);
         // SAFETY: a table is on top.
         unsafe { sys::lua_replace(self.state, GLOBALS) };
@@ -250,7 +250,7 @@ impl LuaVm {
                     lua.raw_set_field(GLOBALS, name);
                 }
                 lua.seal(GLOBALS, true);
-                // Nor is what the function was given by a former run to stay.
+                // Nor may an environment set by a previous run stay.
                 lua.push_copy(GLOBALS);
                 // SAFETY: the function and a table are on top.
                 unsafe { sys::lua_setfenv(self.state, -2) };
@@ -265,8 +265,8 @@ impl LuaVm {
         memory.begin(self.memory_max.max(memory.used.get() + MEMORY_MIN));
         self.run += 1;
         memory.watch.begin(self.run);
-        // SAFETY: a protected call: whatever jumps ends here. The handler is below the function and
-        // its arguments.
+        // SAFETY: a protected call: any jump ends here. The handler is below the function and its
+        // arguments.
         let status = unsafe { sys::lua_pcall(self.state, arguments, 1, -2 - arguments) };
         memory.watch.end();
         memory.lift();
@@ -290,8 +290,8 @@ impl LuaVm {
         ended
     }
 
-    /// Lua collects at its own pace when scripts allocate; this keeps scripts that allocate little
-    /// at a time from piling up.
+    /// Lua collects at its own pace while scripts allocate; this prevents garbage from piling up
+    /// when scripts allocate little at a time.
     fn collect(&mut self) {
         self.runs += 1;
         if self.runs >= COLLECT_EVERY {
@@ -301,7 +301,7 @@ impl LuaVm {
         }
     }
 
-    /// Runs a library's code so that it registers its functions. On failure the error's text.
+    /// Runs a library's code so that it registers its functions. Fails with the error's text.
     pub fn load_library(
         &mut self,
         code: &[u8],
@@ -364,7 +364,7 @@ impl LuaVm {
         Err([b"Error registering functions: ", &message[..]].concat())
     }
 
-    /// Chooses what the globals of libraries refer to.
+    /// Selects the environment of libraries.
     fn set_environment(&mut self, kept: c_int) {
         let lua = self.lua();
         if lua.push_metatable(GLOBALS) {
@@ -378,7 +378,7 @@ impl LuaVm {
     }
 }
 
-/// Memory that a script may use in any case.
+/// Minimum memory limit of a script.
 const MEMORY_MIN: usize = 1 << 20;
 fn push_array(lua: Lua<'_>, values: &[&[u8]]) {
     lua.push_table(values.len(), 0);
@@ -388,7 +388,7 @@ fn push_array(lua: Lua<'_>, values: &[&[u8]]) {
     }
 }
 
-/// Seals the table on top and all tables that it leads to, metatables included.
+/// Seals the table on top and all tables reachable from it, including metatables.
 fn seal_deeply(lua: Lua<'_>) {
     if lua.is_sealed(-1) || !lua.has_room(4) {
         return;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Memory of a Lua state: counted, and limited while a script runs.
 //!
-//! Lua jumps when it gets no memory, so the limit holds only while Lua itself runs: native
-//! functions and the host lift it. Those that could make much out of little ask whether there is
-//! room ([`Memory::has_room`]).
+//! Lua jumps when an allocation fails, so the limit holds only while Lua itself runs: native
+//! functions and the host lift it. Those that could allocate much for little input check the
+//! remaining room ([`Memory::has_room`]).
 
 use std::alloc::{Layout, alloc, dealloc, realloc};
 use std::cell::Cell;
@@ -13,16 +13,16 @@ use std::sync::atomic::AtomicU32;
 
 use crate::watch::Watch;
 
-/// Counter and limit, in bytes. It is what Lua hands to its allocator, and begins with what the
-/// patched Lua reads there.
+/// Counter and limit, in bytes. Lua passes it to its allocator; it begins with the fields that the
+/// patched Lua reads.
 #[repr(C)]
 pub(crate) struct Memory {
-    /// The word that asks for an interruption; lives as long as the watch.
+    /// The word that requests an interruption; lives as long as the watch.
     interrupt: *const AtomicU32,
     pub watch: Arc<Watch>,
     pub used: Cell<usize>,
     pub limit: Cell<usize>,
-    /// The limit while it is not lifted.
+    /// The limit while it is in force.
     run_limit: Cell<usize>,
 }
 
@@ -44,19 +44,19 @@ impl Memory {
         self.run_limit.set(limit);
     }
 
-    /// Whether the run may have so many bytes more, as far as they are not counted yet.
+    /// True if the run may allocate this many bytes more, beyond those counted.
     #[inline]
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         self.used.get().saturating_add(bytes) <= self.run_limit.get()
     }
 
-    /// Bytes that the run may have more; nothing if there is no limit.
+    /// Bytes that the run may still allocate; `None` if there is no limit.
     pub(crate) fn room(&self) -> Option<usize> {
         let limit = self.run_limit.get();
         (limit != usize::MAX).then(|| limit.saturating_sub(self.used.get()))
     }
 
-    /// Lifts the limit; gives what it was.
+    /// Lifts the limit; returns its value.
     #[inline]
     pub(crate) fn lift(&self) -> usize {
         self.limit.replace(usize::MAX)
@@ -68,13 +68,14 @@ impl Memory {
     }
 }
 
-/// Alignment of all that Lua allocates.
+/// Alignment of all of Lua's allocations.
 const ALIGN: usize = 16;
 
 /// Lua's allocator.
 ///
 /// # Safety
-/// As Lua calls it: `memory` points to a [`Memory`]; `block` came from here with `old` bytes, or is null.
+/// As Lua calls it: `memory` points to a [`Memory`]; `block` came from here with `old` bytes, or is
+/// null.
 pub(crate) unsafe extern "C" fn allocate(
     memory: *mut c_void,
     block: *mut c_void,
@@ -82,7 +83,7 @@ pub(crate) unsafe extern "C" fn allocate(
     new: usize,
 ) -> *mut c_void {
     let old = if block.is_null() { 0 } else { old };
-    // SAFETY: the caller's; the VM owns it and outlives its state.
+    // SAFETY: guaranteed by the caller; the VM owns it and outlives its state.
     let memory = unsafe { &*memory.cast::<Memory>() };
     let used = memory.used.get().wrapping_sub(old).wrapping_add(new);
     if new > old && used > memory.limit.get() || new > isize::MAX as usize - ALIGN {

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Outcome of a script's run.
 
-/// How a run has ended.
+/// The outcome of a run.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// The reply was written; these error lines are in it, of which the first may be all of the reply.
+    /// The reply was written; it contains these error lines, the first of which may be the whole
+    /// reply.
     Replied(Returned),
-    /// With an error, whose line this is.
+    /// It failed with this error line.
     Failed {
         line: Vec<u8>,
-        /// It came from a command that the script called, and was counted then.
+        /// The error came from a command that the script called, and has been counted.
         counted: bool,
     },
-    /// The host wanted it abandoned.
+    /// The host abandoned the run.
     Abandoned,
 }
 
@@ -22,6 +23,6 @@ pub struct Returned {
     /// The result as a whole is an error: this line.
     pub failed: bool,
     pub line: Vec<u8>,
-    /// Error lines within it that have not been counted yet.
+    /// Error lines in it that have not been counted yet.
     pub errors: Vec<Vec<u8>>,
 }

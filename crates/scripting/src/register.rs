@@ -9,12 +9,12 @@ use crate::function::{Function, Registered};
 use crate::lua::{Lua, LuaType, Raise};
 use crate::shared::Shared;
 
-/// True for names that libraries and functions may have.
+/// True for valid names of libraries and functions.
 pub fn is_valid_name(name: &[u8]) -> bool {
     !name.is_empty() && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
 }
 
-/// The error for names that are none.
+/// The error for invalid names.
 pub const INVALID_NAME: &str = "Library names can only contain letters, numbers, or underscores(_) and must be at least one character long";
 
 pub(crate) fn register_function(lua: Lua<'_>, shared: &mut Shared) -> Result<c_int, Raise> {
@@ -79,8 +79,8 @@ fn named(lua: Lua<'_>) -> Result<Registered, &'static str> {
             release(function);
             return Err("named argument key given to redis.register_function is not a string");
         };
-        // Values are copied before they are read as text: a number would be changed in the table's
-        // walk otherwise.
+        // Values are copied before they are read as text, which would otherwise change a number
+        // within the table that is being walked.
         let refused = match &key[..] {
             b"function_name" => match lua.text(3) {
                 Some(text) => {

@@ -14,18 +14,18 @@ use crate::cache::Cache;
 use crate::function_libraries::Libraries;
 use crate::thread_vms::ThreadVms;
 
-/// What becomes of the libraries that are there when others are loaded.
+/// Treatment of present libraries when others are loaded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PresentLibraries {
-    /// One of the same name is an error.
+    /// A present library of the same name is an error.
     Kept,
-    /// Those of the same name give way.
+    /// Libraries of the same name are replaced.
     Replaced,
-    /// All give way.
+    /// All are removed.
     Removed,
 }
 
-/// A thread's VMs, where they are while nothing runs.
+/// A thread's VMs while nothing runs.
 #[derive(Default)]
 enum Slot {
     #[default]
@@ -37,12 +37,12 @@ enum Slot {
 /// One per server.
 pub struct Scripts {
     pub cache: Cache,
-    /// By the thread's slot; touched by that thread only.
+    /// By the thread's slot; used by that thread only.
     vms: Box<[Mutex<Slot>]>,
 }
 
 impl Scripts {
-    /// No scripts, for up to so many threads.
+    /// No scripts, for up to this many threads.
     pub fn new(threads: usize) -> Scripts {
         Scripts { cache: Cache::new(threads), vms: (0..threads).map(|_| Mutex::default()).collect() }
     }
@@ -69,8 +69,8 @@ impl Scripts {
         self.cache.libraries().all().map(|library| library.code.to_vec()).collect()
     }
 
-    /// Adds the libraries of a file, read on the thread of `slot`; all or none. The text says what is
-    /// wrong.
+    /// Adds the libraries of a file, read on the thread of `slot`; all or none. Fails with a
+    /// description of the error.
     pub fn load_libraries(
         &self,
         slot: usize,
@@ -96,7 +96,7 @@ impl Scripts {
         result.map_err(|error: Vec<u8>| text_of(&error))
     }
 
-    /// Forgets all libraries.
+    /// Removes all libraries.
     pub fn clear_libraries(&self) {
         let _: Result<(), Infallible> = self.cache.change_libraries(|libraries| {
             *libraries = Libraries::default();

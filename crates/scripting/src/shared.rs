@@ -14,7 +14,7 @@ use crate::libraries::json::settings::Settings;
 use crate::memory::Memory;
 use crate::random::Random;
 
-/// State shared by functions called by Lua and the VM.
+/// State shared by a VM and the functions that Lua calls.
 pub(crate) struct Shared {
     pub memory: Rc<Memory>,
     /// The server, while a script runs.
@@ -25,11 +25,11 @@ pub(crate) struct Shared {
     pub numbers: Vec<u8>,
     pub random: Random,
     pub json: Settings,
-    /// The run is being ended, and this is why.
+    /// The run is being ended, for this reason.
     pub verdict: Verdict,
     /// Functions registered by the library being loaded.
     pub registering: Option<Vec<Registered>>,
-    /// When loading a library has to be over.
+    /// Deadline for loading a library.
     pub load_deadline: Option<Instant>,
 }
 
@@ -48,7 +48,7 @@ impl Shared {
         }
     }
 
-    /// The server. Only scripts that run can call what needs it.
+    /// The server. Only running scripts can call functions that need it.
     pub(crate) fn host(&mut self) -> Option<&mut dyn Host> {
         // SAFETY: set by `LuaVm::run` for the time of the run, from a reference that is exclusive
         // for that time.

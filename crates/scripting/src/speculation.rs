@@ -4,17 +4,17 @@
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// How past runs of a script ended. Shared by all threads; to miss an update does no harm.
+/// The outcomes of a script's past runs. Shared by all threads; a lost update is harmless.
 #[derive(Default)]
 pub struct SpeculationHistory {
-    /// Runs that needed more than the declared keys.
+    /// Runs that needed undeclared keys.
     undeclared: AtomicU32,
-    /// Runs left that must stop the world.
+    /// Number of coming runs that must stop the world.
     alone_runs: AtomicU32,
 }
 
 impl SpeculationHistory {
-    /// Whether a run under the locks of the declared keys is worth trying.
+    /// True if a run under the locks of the declared keys is worth trying.
     pub fn may_try(&self) -> bool {
         let alone_runs = self.alone_runs.load(Relaxed);
         if alone_runs > 0 {

@@ -87,7 +87,7 @@ impl Tester {
         }
     }
 
-    /// Runs a script; the reply, or the error line behind a `!`.
+    /// Runs a script; returns the reply, or the error line after a `!`.
     fn run_with(&mut self, script: &str, keys: &[&[u8]], args: &[&[u8]]) -> String {
         let function = match self.vm.compile(c"@user_script", script.as_bytes()) {
             Ok(function) => function,
@@ -146,12 +146,12 @@ fn values_become_replies() {
     check("return setmetatable({}, {__index=function() error('never') end})", "*0");
 }
 
-/// CVE-2021-32626. A thread's stack does not grow with the nesting: it had been used up, almost, by
-/// as many levels as Lua's stack allows.
+/// CVE-2021-32626. Nesting does not use up the thread's stack: as many levels as Lua's stack allows
+/// had almost done so.
 #[test]
 fn deeply_nested_values_take_no_room_on_the_stack() {
     let deep = || {
-        // As many levels as Redis 7 has.
+        // As many levels as Redis 7 allows.
         for (nest, levels) in [("{t}", 7995), ("{map={a=t}}", 2665), ("{set={[t]=1}}", 2665)] {
             let script = format!("local t = {{}} for i = 1, 100000 do t = {nest} end return t");
             let reply = Tester::new().run(&script);

@@ -20,7 +20,7 @@ use crate::function_libraries::{FunctionInfo, Libraries, Library};
 use crate::lua_vm::{LuaVm, Purpose};
 use crate::speculation::SpeculationHistory;
 
-/// A thread lets go of what it has compiled of evicted scripts after so many evictions.
+/// A thread drops its compiled copies of evicted scripts after this many evictions.
 const EVICTED_MAX: u64 = 100;
 
 /// Environment for compiling scripts.
@@ -43,17 +43,16 @@ pub struct ThreadVms {
     /// The scripts' VM, of this generation of the cache.
     scripts: Option<(u64, LuaVm)>,
     by_sha: HashMap<Sha, Compiled, foldhash::fast::RandomState>,
-    /// The same by their text, so that EVAL need not compute a SHA-1 each time. The hash cannot be
-    /// guessed: a text is only taken for another one after a comparison, but many of one hash would
-    /// be slow.
+    /// The same by their text, so that EVAL need not compute a SHA-1 each time. The hash is not
+    /// guessable: texts are compared, so a collision is harmless, but many of them would be slow.
     by_body: HashTable<Compiled>,
-    /// Scripts that had been evicted when this thread last let go of such.
+    /// Number of evicted scripts when this thread last dropped its copies.
     evicted: u64,
     hasher: RandomState,
     functions: Option<LuaVm>,
-    /// The libraries as they were when this thread last looked, with their generation.
+    /// The libraries as last seen by this thread, with their generation.
     libraries: (u64, Arc<Libraries>),
-    /// The functions of the libraries that this thread has run the code of, by the library's id, in
+    /// Compiled functions of the libraries whose code this thread has run, by the library's id, in
     /// the library's order.
     loaded: HashMap<u64, Vec<Function>, foldhash::fast::RandomState>,
 }
@@ -82,12 +81,12 @@ impl ThreadVms {
         self.scripts.as_ref().map_or(0, |(_, vm)| vm.memory_bytes())
     }
 
-    /// Makes a new VM when the cache has been emptied since the last one was made.
+    /// Makes a new VM if the cache has been emptied since the present one was made.
     fn renew(&mut self, environment: &Environment<'_>, generation: u64) {
         let Environment { config, cache, .. } = *environment;
         let evicted = cache.evicted();
         if let Some((_, vm)) = self.scripts.as_mut().filter(|(made, _)| *made == generation) {
-            // It may have been changed.
+            // The limit may have been changed.
             vm.set_memory_max(memory_max(config));
             if evicted - self.evicted >= EVICTED_MAX {
                 self.evicted = evicted;
@@ -105,7 +104,7 @@ impl ThreadVms {
     #[cold]
     fn forget_evicted(&mut self) {
         let Some((_, vm)) = &mut self.scripts else { return };
-        // Each is in the first table; the second one has the same functions.
+        // Each is in the first table; the second one refers to the same functions.
         self.by_body.retain(|compiled| !compiled.script.is_evicted());
         self.by_sha.retain(|_, compiled| {
             let stays = !compiled.script.is_evicted();
@@ -116,7 +115,7 @@ impl ThreadVms {
         });
     }
 
-    /// The script of this text, compiled. `loads`: it is to stay.
+    /// The compiled script with this text. `loads`: it is permanent.
     pub fn by_body(
         &mut self,
         environment: &Environment<'_>,
@@ -128,7 +127,7 @@ impl ThreadVms {
         if !loads {
             compiled.script.note_use(now_ms);
         } else if !environment.cache.keep(&compiled.script) {
-            // Another thread was faster to evict it.
+            // Another thread has evicted it meanwhile.
             return self.by_body(environment, body, loads, now_ms);
         }
         Ok(compiled)
@@ -174,7 +173,7 @@ impl ThreadVms {
         Ok(compiled)
     }
 
-    /// The script of this SHA-1, compiled.
+    /// The compiled script with this SHA-1.
     pub fn by_sha(
         &mut self,
         environment: &Environment<'_>,
@@ -197,7 +196,7 @@ impl ThreadVms {
         self.compile(environment, script, false, now_ms)
     }
 
-    /// Compiles a script, and makes it known to all if it is not yet.
+    /// Compiles a script, and adds it to the cache if it is new.
     fn compile(
         &mut self,
         environment: &Environment<'_>,
@@ -218,7 +217,7 @@ impl ThreadVms {
         Ok(compiled)
     }
 
-    /// The libraries as they are now. What this thread has loaded of others is forgotten.
+    /// The present libraries. Drops what this thread has loaded of others.
     pub fn libraries(&mut self, cache: &Cache) -> Arc<Libraries> {
         let generation = cache.libraries_generation();
         if self.libraries.0 != generation {
@@ -243,7 +242,7 @@ impl ThreadVms {
     /// The VM for functions.
     pub fn for_functions(&mut self, config: &Config) -> &mut LuaVm {
         let vm = self.functions.get_or_insert_with(|| new_vm(config, Purpose::Functions));
-        // It may have been changed.
+        // The limit may have been changed.
         vm.set_memory_max(memory_max(config));
         vm
     }
@@ -253,8 +252,7 @@ impl ThreadVms {
         self.functions.as_ref().map_or(0, LuaVm::memory_bytes)
     }
 
-    /// Runs the code of a new library. The functions that it registers are ready in this thread
-    /// then.
+    /// Runs the code of a new library, after which its functions are ready in this thread.
     pub fn read_library(
         &mut self,
         config: &Config,
@@ -276,12 +274,12 @@ impl ThreadVms {
         }
         let library = Library::new(text(head.name), code, infos);
         self.loaded.insert(library.id, functions);
-        // Should it not become known, it is forgotten with the next look.
+        // If it is not published, the next look drops it.
         self.libraries.0 = u64::MAX;
         Ok(library)
     }
 
-    /// A function of a library, ready to be called. Nothing if the library's code does not register
+    /// A function of a library, ready to be called. `None` if the library's code does not register
     /// it in this thread.
     pub fn function(&mut self, config: &Config, library: &Library, index: usize) -> Option<Function> {
         if let Some(functions) = self.loaded.get(&library.id) {

@@ -7,7 +7,7 @@
 //! something can take long (`build/patches.rs`), and call the hook. The thread sleeps while no
 //! script has run for a second.
 //!
-//! Must never touch a Lua state, because another thread is running it.
+//! It must never touch a Lua state, because another thread is running it.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-/// Time between two looks at the VMs.
+/// Interval of checks.
 const TICK: Duration = Duration::from_millis(20);
-/// Looks without any run after which the thread sleeps.
+/// Checks without any run after which the thread sleeps.
 const IDLE_TICKS: u32 = 50;
 
 /// State of one VM in the watch thread.
@@ -25,14 +25,14 @@ const IDLE_TICKS: u32 = 50;
 pub(crate) struct Watch {
     /// Number of the present run; 0 between runs.
     run: AtomicU64,
-    /// The run that the thread saw at its last look.
+    /// The run that the thread saw at its last check.
     seen: AtomicU64,
-    /// Not 0: the hook is to be called. Lua reads it, as a plain word.
+    /// Not 0: the hook must be called. Lua reads it as a plain word.
     interrupt: AtomicU32,
 }
 
 impl Watch {
-    /// A watch that the thread looks at as long as it lives.
+    /// A watch that the thread checks as long as it lives.
     pub(crate) fn new() -> Arc<Watch> {
         let watch = Arc::new(Watch::default());
         let mut all = WATCHER.watches.lock();
@@ -41,7 +41,7 @@ impl Watch {
         watch
     }
 
-    /// A run begins; its number is not 0, and not that of the run before.
+    /// A run begins; its number is not 0, and differs from that of the previous run.
     #[inline]
     pub(crate) fn begin(&self, run: u64) {
         // SeqCst: either the thread sees the run before it sleeps, or we see that it sleeps.
@@ -63,13 +63,14 @@ impl Watch {
         &raw const self.interrupt
     }
 
-    /// Whether the run is to be interrupted; takes the request back.
+    /// True if the run is to be interrupted; clears the request.
     #[inline]
     pub(crate) fn take(&self) -> bool {
         self.interrupt.load(Ordering::Relaxed) != 0 && self.interrupt.swap(0, Ordering::Relaxed) != 0
     }
 
-    /// Asks for an interruption if the run is the one of the last look. True while there is a run.
+    /// Requests an interruption if the run is the same as at the last check. True while there is a
+    /// run.
     fn look(&self) -> bool {
         let run = self.run.load(Ordering::SeqCst);
         let seen = self.seen.swap(run, Ordering::Relaxed);
@@ -82,9 +83,9 @@ impl Watch {
 
 struct Watcher {
     watches: Mutex<Vec<Weak<Watch>>>,
-    /// Whether the thread looks from time to time.
+    /// True while the thread checks periodically.
     awake: AtomicBool,
-    /// Whether there is a thread; held while it is made or goes to sleep.
+    /// True if there is a thread; locked while it is started or goes to sleep.
     started: Mutex<bool>,
     woken: Condvar,
 }
@@ -126,7 +127,7 @@ impl Watcher {
             }
             let mut started = self.started.lock();
             self.awake.store(false, Ordering::SeqCst);
-            // One that began before it could see that.
+            // A run that began before it could see that the thread sleeps.
             if self.look() {
                 self.awake.store(true, Ordering::SeqCst);
             }
@@ -137,7 +138,7 @@ impl Watcher {
         }
     }
 
-    /// Looks at all VMs. True if one of them is in a run.
+    /// Checks all VMs. True if one of them is in a run.
     fn look(&self) -> bool {
         let mut runs = false;
         for watch in self.watches.lock().iter().filter_map(Weak::upgrade) {

@@ -48,7 +48,7 @@ impl Listeners {
         TlsConnection::new(config)
     }
 
-    /// Closes the listeners that `keep` refuses.
+    /// Keeps only the listeners for which `keep` returns true.
     pub fn retain(&self, keep: impl Fn(&Listener) -> bool) {
         self.entries.lock().retain(|entry| keep(&entry.listener));
     }

@@ -2,13 +2,13 @@
 //! Adaptive yield: before a loop polls again it offers its processor to other threads, where that
 //! has paid off.
 //!
-//! Where more threads are busy than there are processors (the clients run on the same machine, say)
-//! a loop that goes on at once finds only the few requests that came during its last turn. If it
-//! lets the threads run first that make and take requests, it finds more at once, which costs less
-//! for each: one wait and one look at the clock for many. On a machine with idle processors nobody
-//! takes the offer; the loop notices, and offers ever more seldom. The same holds when a thread
-//! takes the offer and keeps the processor: such a thread has nothing to do with our clients and
-//! must not make them wait.
+//! If more threads are busy than there are processors (say, because the clients run on the same
+//! machine), a loop that continues at once finds only the few requests that arrived during its last
+//! turn. If it first lets the threads run that send requests and read replies, it finds more at
+//! once, and each costs less: one wait and one look at the clock for many. On a machine with idle
+//! processors no thread takes the offer; the loop notices, and offers ever more rarely. The same
+//! holds if a thread takes the offer and keeps the processor: such a thread has nothing to do with
+//! our clients and must not make them wait.
 
 use braid_base::clock::{TickSpan, Ticks};
 

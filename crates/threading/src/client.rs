@@ -73,8 +73,8 @@ pub struct Client {
     pub reveals: bool,
     /// Published messages are among them.
     pub has_messages: bool,
-    /// How often this server had stopped being primary when its request went to another thread, or
-    /// began to wait for a key.
+    /// Number of times that this server had lost the primary role when the client's request went to
+    /// another thread, or began to wait for a key.
     pub losses: Option<u64>,
     /// Where execution of its requests in the current batch stopped, if it did.
     pub deferred_from: Option<Deferral>,

@@ -66,7 +66,7 @@ impl Cron {
         (self.next_ms - now_ms).clamp(0, 1000)
     }
 
-    /// Notes activity: the next run comes at its usual time.
+    /// Records activity: the next run comes at its usual time.
     #[inline]
     pub fn note_activity(&mut self, engine: &Engine) {
         self.busy = true;

@@ -282,7 +282,7 @@ impl<M: Model> EventLoop<M> {
         }
     }
 
-    /// Notes that the current turn waited for other threads: waiting does not count as load.
+    /// Records that the current turn waited for other threads: waiting does not count as load.
     pub(crate) fn note_wait(&mut self, nanos: u64) {
         self.waited_nanos += nanos;
         let stats = self.stats();

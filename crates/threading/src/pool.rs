@@ -56,7 +56,7 @@ impl Pool {
         let count = engine.thread_count();
         let others: Vec<_> = (1..count).map(&start).collect::<io::Result<_>>()?;
         let threads = std::iter::once(None).chain(others.into_iter().map(Some)).collect();
-        // A change that is requested while the first thread starts is only noted.
+        // A change requested while the first thread starts is only recorded.
         let state = State { threads, wanted: count, is_changing: true, is_ending: false };
         let (state, changed) = (Mutex::new(state), Condvar::new());
         let pool = Arc::new(Pool { engine: Arc::clone(engine), loads, start, state, changed });

@@ -50,8 +50,8 @@ pub struct ReplicaOutput {
 enum Phase {
     /// It waits for an order.
     AwaitsOrder,
-    /// A full sync is being sent. `is_announced`: its length or mark has been sent. `sent`: bytes of
-    /// a file.
+    /// A full sync is being sent. `is_announced`: its length or mark has been sent. `sent`: bytes
+    /// of a file.
     FullSync {
         full_sync: Arc<FullSync>,
         sent: u64,
@@ -86,8 +86,8 @@ pub struct SendContext<'e> {
     pub now_ms: i64,
     /// How far the journal may be sent.
     pub end: u64,
-    /// This server is a replica without a link to its primary: nobody else shows its replicas that
-    /// the connection is alive.
+    /// This server is a replica without a link to its primary, so its replicas get heartbeats from
+    /// here.
     pub is_cut_off: bool,
 }
 
@@ -107,7 +107,7 @@ impl ReplicaOutput {
         }
     }
 
-    /// Sends what is due, as much as socket and turn allow.
+    /// Sends the data that is due, as much as socket and turn allow.
     pub fn advance(&mut self, context: &SendContext<'_>, socket: &mut Stream) -> SendOutcome {
         let mut sender = Sender { socket, left: TURN_BYTES, packer: self.packer.take(), sent: 0 };
         let mut outcome = loop {
@@ -234,7 +234,7 @@ impl ReplicaOutput {
                 self.head = full_sync.mark().unwrap_or_default().into();
                 self.end_full_sync(true);
             }
-            // Heartbeats may stand in front of a file; within a stream they may not.
+            // Heartbeats may precede a file, but must not be within a stream.
             Next::Later if full_sync.file().is_some() => return self.heartbeat(context),
             Next::Later => return Some(SendOutcome::CaughtUp),
             Next::Failed => return Some(SendOutcome::Close),

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Replication links, from INFO: the one to the primary, and those of replicas.
+//! Replication links, from INFO: the one to the primary, and those to replicas.
 //!
-//! Braid's section `links` has the figures. Of other servers, and where it says nothing, the
-//! section `replication` is read, which knows lags in seconds and nothing of full syncs being sent.
+//! Braid's section `links` has the figures. For other servers, and for figures missing there, the
+//! section `replication` is used, which has lags in seconds and nothing about full syncs being
+//! sent.
 
 use braid_client::Info;
 use braid_client::figures::bytes;
@@ -19,21 +20,21 @@ pub struct LinkRow {
     pub state: String,
     /// Bytes that are not acknowledged, or were received from the primary and are not applied.
     pub lag_bytes: Option<f64>,
-    /// Milliseconds: the age of the oldest change that a replica has not acknowledged, or, of
-    /// servers that tell no better, since when it has been silent. Of a primary: since when nothing
-    /// has come.
+    /// Milliseconds: the age of the oldest change that a replica has not acknowledged, or, for
+    /// servers that do not report it, the time for which it has been silent. For a primary: the
+    /// time since it last sent anything.
     pub lag_ms: Option<f64>,
     pub sync: Option<SyncRow>,
 }
 
-/// A full sync under way.
+/// A full sync in progress.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SyncRow {
     /// `sending`, `receiving` or `loading`.
     pub step: &'static str,
     pub bytes: f64,
     pub total_bytes: Option<f64>,
-    /// Share of the step that is done, from 0 to 1, if it is known.
+    /// The finished share of the step, from 0 to 1, if known.
     pub done: Option<f64>,
 }
 
@@ -68,12 +69,12 @@ pub fn links(info: &Info) -> Vec<LinkRow> {
     rows
 }
 
-/// Whether both lines are of the same replica.
+/// True if both lines describe the same replica.
 fn is_same(own: &str, stock: &str) -> bool {
     ["ip", "port"].iter().all(|name| part(own, name) == part(stock, name))
 }
 
-/// A figure that is -1 if it is not known.
+/// A figure that is -1 if unknown.
 fn known(value: &str, name: &str) -> Option<f64> {
     part_number(value, name).filter(|number| *number >= 0.0)
 }
@@ -105,7 +106,7 @@ fn primary(info: &Info) -> Option<LinkRow> {
     })
 }
 
-/// How far the full sync from the primary is: it is received, and loaded meanwhile or then.
+/// Progress of the full sync from the primary: received, and loaded meanwhile or afterwards.
 fn received(info: &Info, own: &str) -> SyncRow {
     let read = info.number("master_sync_read_bytes").unwrap_or(0.0);
     let total = info.number("master_sync_total_bytes").filter(|total| *total > 0.0);

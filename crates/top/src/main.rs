@@ -19,7 +19,7 @@ const FAILED: u8 = 1;
 const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
-    // Alone it cannot mean a host.
+    // By itself `-h` cannot be the option for a host.
     if std::env::args_os().skip(1).eq(["-h"]) {
         return print(&options::help());
     }
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints to standard output; that nobody reads it any more is no error worth a message.
+/// Prints to standard output; a closed pipe is not an error worth a message.
 fn print(text: &str) -> ExitCode {
     let _ = std::io::stdout().write_all(text.as_bytes());
     ExitCode::SUCCESS
@@ -57,7 +57,7 @@ fn print_once(options: &Options, target: Target) -> Result<(), String> {
     let say = |error: String| format!("{address}: {error}");
     let before = sampler.sample(Wish::Nothing).map_err(say)?;
     std::thread::sleep(options.interval);
-    // The rates are of what lies between these two; what is asked for next must not count.
+    // The rates cover the time between these two samples; the later queries must not count.
     let mut after = sampler.sample(Wish::SlowLog).map_err(say)?;
     if options.clients {
         after.clients = sampler.sample(Wish::Clients).map_err(say)?.clients;
@@ -74,7 +74,7 @@ fn print_once(options: &Options, target: Target) -> Result<(), String> {
 fn watch(target: Target, wishes: Receiver<Wish>, samples: Sender<Result<Sample, String>>) {
     let mut sampler = Sampler::new(target);
     while let Ok(mut wish) = wishes.recv() {
-        // Only the last wish counts.
+        // Only the last request counts.
         while let Ok(later) = wishes.try_recv() {
             wish = later;
         }
@@ -84,7 +84,7 @@ fn watch(target: Target, wishes: Receiver<Wish>, samples: Sender<Result<Sample, 
     }
 }
 
-/// How often keys are looked at, at most.
+/// Interval of checks for key input.
 const KEY_INTERVAL: Duration = Duration::from_millis(50);
 
 fn live(options: &Options, target: Target) -> std::io::Result<()> {
@@ -95,7 +95,7 @@ fn live(options: &Options, target: Target) -> std::io::Result<()> {
     let (wish_sender, wishes) = channel();
     let (sample_sender, samples) = channel();
     std::thread::spawn(move || watch(target, wishes, sample_sender));
-    // Fails where there is no terminal, with words; restores it also after a panic.
+    // Fails with a message if there is no terminal; restores it even after a panic.
     let mut terminal = ratatui::try_init()?;
     let result = run(&mut terminal, &mut app, &wish_sender, &samples);
     ratatui::restore();

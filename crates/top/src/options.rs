@@ -27,7 +27,7 @@ the column to sort by, r turns the order round, Space pauses, + and - change the
 Exit status of --once: 0; 1 if the server cannot be reached; 2 for a wrong command line.
 ";
 
-/// What help prints.
+/// The help text.
 pub fn help() -> String {
     format!("{HELP}{}{HELP_OWN}", TargetOptions::HELP)
 }
@@ -42,7 +42,7 @@ pub struct Options {
     pub clients: bool,
 }
 
-/// What a command line asks for.
+/// The action that a command line requests.
 #[derive(Debug)]
 pub enum Request {
     Run(Box<Options>),
@@ -54,7 +54,7 @@ pub enum Request {
 pub const INTERVAL_MIN: Duration = Duration::from_millis(100);
 pub const INTERVAL_MAX: Duration = Duration::from_secs(60);
 
-/// Reads a command line. Errors are for the user.
+/// Parses a command line. Errors are messages for the user.
 pub fn parse(arguments: &mut Arguments) -> Result<Request, String> {
     let mut options = Options {
         target: TargetOptions::default(),

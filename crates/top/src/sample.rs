@@ -6,7 +6,7 @@ use std::time::Instant;
 use braid_client::process::{self, Task};
 use braid_client::{Connection, Info, Target, Value};
 
-/// What is asked for beside INFO.
+/// The data requested beside INFO.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wish {
     #[default]
@@ -16,17 +16,17 @@ pub enum Wish {
     HotKeys,
 }
 
-/// What the server said.
+/// A server's replies.
 #[derive(Clone, Debug, Default)]
 pub struct Sample {
-    /// Seconds on a clock of which only differences count: the server's own if it tells.
+    /// Seconds on a clock of which only differences matter: the server's own if it reports one.
     pub at: f64,
     pub info: Info,
     /// The server's threads, if it runs on this machine.
     pub process: Option<Process>,
     pub clients: Vec<ClientLine>,
     pub slow: Vec<SlowEntry>,
-    /// None: the server has no such thing.
+    /// `None`: the server does not support it.
     pub hot: Option<Vec<HotKey>>,
 }
 
@@ -44,13 +44,13 @@ pub struct ClientLine {
 }
 
 impl ClientLine {
-    /// Reads `name=value name=value`; values hold no blanks.
+    /// Parses `name=value name=value`; values contain no blanks.
     pub fn parse(line: &str) -> ClientLine {
         let fields = line.split(' ').filter_map(|field| field.split_once('='));
         ClientLine { fields: fields.map(|(name, value)| (name.to_owned(), value.to_owned())).collect() }
     }
 
-    /// A field's text; empty if the server does not have it.
+    /// A field's text; empty if it is missing.
     pub fn get(&self, name: &str) -> &str {
         self.fields.iter().find(|(own, _)| own == name).map_or("", |(_, value)| value)
     }
@@ -76,15 +76,15 @@ pub struct SlowEntry {
     pub client: String,
 }
 
-/// A hot key: the microseconds of processor time that it costs, or how often it was seen, in the
-/// server's own measure.
+/// A hot key: its cost in microseconds of processor time, or its frequency in the server's own
+/// measure.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HotKey {
     pub key: String,
     pub weight: f64,
 }
 
-/// Entries of the slow log that are asked for.
+/// Number of slow log entries requested.
 const SLOW_ENTRIES: &str = "64";
 /// Keys examined per sample of hot keys, if the server counts accesses (LFU) but has no HOTKEYS.
 const SAMPLED_KEYS: &str = "100";
@@ -99,17 +99,17 @@ pub struct Sampler {
     hot_keys: HotKeyWatch,
 }
 
-/// What is known of a server's hot keys.
+/// State of the search for hot keys.
 struct HotKeyWatch {
-    /// The server has said that it has no report: it is not asked again, which would count as an error there.
+    /// The server has no such report: it is not asked again, which it would count as an error.
     no_report: bool,
-    /// Where sampling is in the keyspace, and what it has found.
+    /// The position of the scan in the keyspace, and the keys found.
     cursor: String,
     sampled: Vec<HotKey>,
 }
 
 impl Sampler {
-    /// Connects when the first sample is taken.
+    /// Connects with the first sample.
     pub fn new(target: Target) -> Sampler {
         let hot_keys = HotKeyWatch { no_report: false, cursor: "0".into(), sampled: Vec::new() };
         Sampler { target, connection: None, begun: Instant::now(), hot_keys }
@@ -154,7 +154,7 @@ pub fn clients(text: &str) -> Vec<ClientLine> {
     text.lines().filter(|line| !line.is_empty()).map(ClientLine::parse).collect()
 }
 
-/// SLOWLOG GET's entries; what has another shape is passed over.
+/// SLOWLOG GET's entries; entries of another shape are skipped.
 pub fn slow_log(reply: Value) -> Vec<SlowEntry> {
     let entry = |entry: Value| {
         let mut fields = entry.elements().into_iter();
@@ -168,8 +168,8 @@ pub fn slow_log(reply: Value) -> Vec<SlowEntry> {
 }
 
 impl HotKeyWatch {
-    /// The server's own report if it has one; else, where it counts the use of keys, the most used
-    /// of those seen so far.
+    /// The server's own report if it has one; otherwise, if it counts the use of keys, the most
+    /// used ones of those seen so far.
     fn sample(&mut self, connection: &mut Connection, counts: bool) -> std::io::Result<Option<Vec<HotKey>>> {
         if !self.no_report {
             let report = connection.command(&["HOTKEYS", "GET"])?;
@@ -198,15 +198,15 @@ impl HotKeyWatch {
     }
 }
 
-/// The hot keys of a reply to HOTKEYS GET, with microseconds, or bytes where only those were asked
-/// for. Nothing if the server has nothing to tell.
+/// The hot keys of a reply to HOTKEYS GET, with microseconds, or with bytes if only those were
+/// requested. `None` if there is no report.
 pub fn hot_key_report(reply: Value) -> Option<Vec<HotKey>> {
     if reply == Value::Null {
         return None;
     }
     let mut fields = reply.elements();
     if matches!(&fields[..], [Value::Map(_) | Value::Array(_)]) {
-        // One node's report, where there could be several.
+        // One node's report, in a reply that may contain several.
         fields = fields.remove(0).elements();
     }
     let mut lists = ["by-cpu-time-us", "by-net-bytes"].into_iter().filter_map(|name| {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Lists, sets and hashes: time per operation (divan) and resident bytes per element (printed first, as
-//! jemalloc counts them).
+//! Lists, sets and hashes: time per operation (divan), and resident bytes per element (printed
+//! first, as jemalloc counts them).
 //!
-//! `cargo bench -p braid-containers --bench collections`
+//! `cargo bench -p braid-types --bench collections`
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,32 +15,32 @@ use braid_types::set::{Set, SetLimits, intersection};
 use divan::{Bencher, black_box};
 use tikv_jemallocator::Jemalloc;
 
-/// The server's allocator, counting what is allocated in its size classes.
+/// The server's allocator, counting allocated bytes by its size classes.
 struct Counting;
 
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: everything is passed on to jemalloc unchanged.
+// SAFETY: every call is forwarded to jemalloc unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LIVE.fetch_add(size_class(layout.size()), Ordering::Relaxed);
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: the caller's guarantees are passed on.
         unsafe { Jemalloc.alloc(layout) }
     }
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         LIVE.fetch_add(size_class(layout.size()), Ordering::Relaxed);
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: the caller's guarantees are passed on.
         unsafe { Jemalloc.alloc_zeroed(layout) }
     }
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
         LIVE.fetch_sub(size_class(layout.size()), Ordering::Relaxed);
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: the caller's guarantees are passed on.
         unsafe { Jemalloc.dealloc(place, layout) }
     }
     unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         LIVE.fetch_add(size_class(size), Ordering::Relaxed);
         LIVE.fetch_sub(size_class(layout.size()), Ordering::Relaxed);
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: the caller's guarantees are passed on.
         unsafe { Jemalloc.realloc(place, layout, size) }
     }
 }
@@ -52,7 +52,8 @@ const MANY: usize = 400_000;
 const NOW: i64 = 1_000;
 
 fn text16(number: usize) -> [u8; 16] {
-    // Spread over the numbers, as keys are that come in no order; hexadecimal, which costs next to nothing.
+    // Spread over the range, like keys that arrive in no order; hexadecimal, which costs next to
+    // nothing.
     let spread = (number as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 16;
     let mut text = *b"m:00000000000000";
     for (index, byte) in text.iter_mut().rev().take(12).enumerate() {
@@ -131,7 +132,7 @@ fn main() {
     divan::main();
 }
 
-/// A counter that names each step's number, wrapping.
+/// Returns the numbers below `numbers` in turn, wrapping.
 fn turning(numbers: usize) -> impl FnMut() -> usize {
     let mut number = 0;
     move || {

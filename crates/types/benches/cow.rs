@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! How long it takes to share a collection of a million members, and what the first changes after
-//! that cost: somebody waits for either, holding a key.
+//! Time to share a collection of a million members, and time of the first changes afterwards: both
+//! delay a client, under a key's lock.
 //!
 //!     cargo bench -p braid-types --bench cow
 //!
-//! The shortest and the middle of the rounds are printed, in microseconds: a busy machine lengthens
+//! The minimum and the median of the rounds are printed, in microseconds: a busy machine lengthens
 //! the others.
 
 use std::time::Instant;
@@ -20,7 +20,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 const MEMBERS: u32 = 1_000_000;
 const ROUNDS: usize = 15;
-/// Changes after each sharing, of which the longest counts.
+/// Changes after each sharing, of which the slowest counts.
 const CHANGES: u32 = 2000;
 const NEVER: i64 = i64::MIN;
 

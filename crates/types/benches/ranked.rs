@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Sorted sets and streams: nanoseconds for one operation, and bytes for one element (printed first).
+//! Sorted sets and streams: nanoseconds per operation, and bytes per element (printed first).
 //!
-//! `cargo bench -p braid-containers --bench ranked`
+//! `cargo bench -p braid-types --bench ranked`
 
 use std::cell::RefCell;
 
@@ -18,7 +18,7 @@ const MILLION: usize = 1_000_000;
 const LIMITS: PackedLimits = PackedLimits { entries_max: 128, value_bytes_max: 64 };
 
 fn main() {
-    // Not when only some of the benchmarks are asked for.
+    // Skipped when only some of the benchmarks are selected.
     if std::env::args().skip(1).all(|argument| argument.starts_with("--")) {
         bytes_per_element();
         longest_single_add();
@@ -92,8 +92,8 @@ fn bytes_per_element() {
     println!("stream of 400000: {used:.1} bytes an entry (memory_bytes says {told:.1})");
 }
 
-/// Growth must not show as a pause. The same million three times, and of each add the shortest time: what the
-/// machine does besides rarely strikes the same add thrice.
+/// Growth must not cause a pause. The same million adds are run three times, and the shortest time
+/// of each counts: other activity of the machine rarely hits the same add three times.
 fn longest_single_add() {
     let mut times = vec![u128::MAX; MILLION];
     for _ in 0..3 {
@@ -121,7 +121,7 @@ fn zadd_to_a_million(bencher: Bencher<'_, '_>, order: Order) {
     bencher.counter(ItemsCount::new(MILLION)).bench_local(|| filled(MILLION, order));
 }
 
-/// Runs `operation` on a set of a million, a thousand times a sample.
+/// Runs `operation` on a set of a million members, a thousand times per sample.
 fn on_a_million<R>(bencher: Bencher<'_, '_>, operation: impl Fn(&mut SortedSet, &mut fastrand::Rng) -> R) {
     let state = RefCell::new((filled(MILLION, Order::Random), fastrand::Rng::with_seed(5)));
     bencher.counter(ItemsCount::new(1000usize)).bench_local(|| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What the families of collections have in common: reading their arguments and replying with their elements.
+//! Code shared by the commands of all collections: parsing of arguments, and replies with elements.
 
 use braid_base::number;
 use braid_containers::listpack::Element;
@@ -9,11 +9,11 @@ use braid_keyspace::txn::WrongType;
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::CommandError;
 
-/// So many members, taken together, are combined or copied in the background
-/// (`braid_engine::background`): it would take some milliseconds.
+/// Operations on this many members are done in the background (`braid_engine::background`), since
+/// they take some milliseconds.
 pub const MANY_MEMBERS: usize = 10_000;
 
-/// Removes the members past their expiry; every body that writes to a collection begins with this.
+/// Removes expired members; every body that writes to a collection begins with this.
 #[inline]
 pub fn purge<T: Expiring>(collection: &mut T, now: i64) -> ExpiredMembers {
     if has_expired(collection, now) {
@@ -23,14 +23,14 @@ pub fn purge<T: Expiring>(collection: &mut T, now: i64) -> ExpiredMembers {
     }
 }
 
-/// True if a member is past its expiry though it still takes room.
+/// True if a member is expired but not yet removed.
 #[inline]
 pub fn has_expired<T: Expiring>(collection: &T, now: i64) -> bool {
     collection.next_expiry().is_some_and(|at| now > at)
 }
 
-/// The first of some keys that holds a collection from which this client may take, as `can_give` says; an
-/// error if one before it holds something else.
+/// The first key with a collection from which this client may take, as `can_give` decides; an error
+/// if an earlier key holds another type.
 pub fn first_filled<'k, T: ObjectType>(
     call: &Call,
     keys: &[&'k [u8]],
@@ -44,8 +44,8 @@ pub fn first_filled<'k, T: ObjectType>(
     Ok(None)
 }
 
-/// Replies with an element as a string; with nothing once the reply is larger than the client may have, so
-/// that a collection of any size takes no more memory than that.
+/// Replies with an element as a string. Writes nothing once the reply exceeds the client's limit,
+/// so that the reply's memory is bounded for a collection of any size.
 #[inline]
 pub fn reply_element(reply: &mut ReplyBuffer, element: Element<'_>) {
     if reply.is_full() {
@@ -57,12 +57,12 @@ pub fn reply_element(reply: &mut ReplyBuffer, element: Element<'_>) {
     }
 }
 
-/// Argument `index` as an integer of at least `least`; any other is answered with `refusal`.
+/// Argument `index` as an integer of at least `least`; otherwise the error is `refusal`.
 pub fn least_arg(call: &Call, index: usize, least: i64, refusal: &'static str) -> Result<i64, CommandError> {
     number::parse_i64(call.args[index]).filter(|&value| value >= least).ok_or(CommandError::text(refusal))
 }
 
-/// Argument `index` as a count of what to pop.
+/// Argument `index` as a number of elements to pop.
 pub fn pop_count_arg(call: &Call, index: usize) -> Result<usize, CommandError> {
     let count = least_arg(call, index, 0, "ERR value is out of range, must be positive")?;
     Ok(usize::try_from(count).unwrap_or(usize::MAX))
@@ -78,8 +78,8 @@ pub fn symmetric_arg(call: &Call, index: usize, most: i64) -> Result<i64, Comman
     Ok(value)
 }
 
-/// Position of the first and number of the elements between two indexes, both inclusive; negative ones
-/// count from the end. Indexes outside of the elements are moved to their ends.
+/// Position of the first element, and number of elements, between two indexes, both inclusive;
+/// negative ones count from the end. Indexes out of range are clamped.
 pub fn index_range(start: i64, end: i64, len: usize) -> (usize, usize) {
     let len = i64::try_from(len).unwrap_or(i64::MAX);
     let from_front = |index: i64| if index < 0 { index.saturating_add(len) } else { index };

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Scores, weights, bounds and places as all servers read them: Valkey 9 refuses hexadecimal
-//! numbers that Redis takes, Redis 8 and Valkey 9 blanks in front of the bounds of a range. Clients
-//! may send them, but files and replicas get decimal digits.
+//! Scores, weights, bounds and positions in a spelling that all servers accept: Valkey 9 refuses
+//! hexadecimal numbers that Redis accepts, Redis 8 and Valkey 9 refuse blanks before the bounds of
+//! a range. Clients may send both, but files and replicas get decimal digits.
 
 use braid_base::number;
 use braid_engine::Call;
 
-/// Has the journal repeat those of these arguments that are numbers, or the bounds of a range of
-/// scores, in decimal digits. To be called by commands that write, about nothing that may be a key
-/// or a member.
+/// Journals in decimal digits those of these arguments that are numbers, or bounds of a range of
+/// scores. To be called by write commands, and not for arguments that may be keys or members.
 pub fn journal_in_decimal(call: &mut Call, numbers: impl IntoIterator<Item = usize>) {
     if !call.keyspace.journals() {
         return;
@@ -23,7 +22,7 @@ pub fn journal_in_decimal(call: &mut Call, numbers: impl IntoIterator<Item = usi
     }
 }
 
-/// Whether a number that was accepted is one everywhere. (No other spelling has an x.)
+/// True if an accepted number is accepted by all servers. (No other spelling contains an x.)
 fn is_decimal(text: &[u8]) -> bool {
     let text = text.strip_prefix(b"(").unwrap_or(text);
     !text.first().is_some_and(|&first| number::is_c_space(first))

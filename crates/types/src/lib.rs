@@ -2,25 +2,25 @@
 //! The types of values: a folder each.
 //!
 //! ```text
-//! <type>/mod.rs       the descriptor: what the keyspace, files and generic commands know of the type
+//! <type>/mod.rs       the descriptor: the type as the keyspace, files and generic commands see it
 //! <type>/value/       the structure and its encodings
 //! <type>/rdb.rs       its forms in dump files
 //! <type>/rewrite.rs   its values as requests
 //! <type>/commands/    its commands: rows and bodies
 //! ```
-//! A new type is one folder, its `mod` line and its line in [`TYPES`] (and one for an ACL category of
-//! its own). Nothing below this crate knows any type but strings: they see
-//! `braid_keyspace::object::Descriptor` and `Collection`, which the folders implement, and find them
-//! in the table that [`register`] fills at the start. This crate stands above `engine`, because
+//! A new type is one folder, its `mod` line and its line in [`TYPES`] (and one for an ACL category
+//! of its own). No crate below this one knows any type but strings: they see
+//! `braid_keyspace::object::Descriptor` and `Collection`, which the folders implement, and find
+//! them in the table that [`register`] fills at the start. This crate is above `engine`, because
 //! bodies of commands take its `Call`.
 //!
 //! `string`, `bitmap`, `hyperloglog` and `geo` have commands only: see the heads of their `mod.rs`.
-//! What commands of several types share is beside the folders: `collection` (counts, ranges,
+//! Code shared by commands of several types is beside the folders: `collection` (counts, ranges,
 //! elements), `scan_options`, `lifetime` (EX, PX ...), `member_expiry`, `decimal`.
 //!
-//! Tests here are of values and their forms; `tests/files/` has the crate `persistence` save and
-//! load them. Commands are tested in the crate `commands`
-//! (`tests/types/`), where all of them are known.
+//! Tests here cover values and their forms; `tests/files/` saves and loads them with the crate
+//! `persistence`. Commands are tested in the crate `commands` (`tests/types/`), which knows all of
+//! them.
 
 pub mod bitmap;
 pub mod bloom;
@@ -54,7 +54,7 @@ static TYPES: &[(&Descriptor, &[&[Row]])] = &[
     (&bloom::DESCRIPTOR, &[bloom::commands::COMMANDS]),
 ];
 
-/// Commands on strings, on strings and sorted sets seen as something else, and on several types.
+/// Commands on strings, on other views of strings and sorted sets, and on several types.
 #[rustfmt::skip]
 static WITHOUT_DESCRIPTOR: &[&[Row]] = &[
     string::commands::COMMANDS,
@@ -64,8 +64,8 @@ static WITHOUT_DESCRIPTOR: &[&[Row]] = &[
     member_expiry::COMMANDS,
 ];
 
-/// Makes all types known to the keyspace and to the readers of dump files. To be called once at the
-/// start; any further call does nothing.
+/// Registers all types with the keyspace and the readers of dump files. To be called once at the
+/// start; further calls do nothing.
 pub fn register() {
     TYPES.iter().for_each(|(descriptor, _)| braid_keyspace::object::register(descriptor));
 }

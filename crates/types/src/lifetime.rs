@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Expiry as commands state it, of keys and of members of collections: EX, PX, EXAT, PXAT, PERSIST,
-//! KEEPTTL, and the conditions NX, XX, GT and LT.
+//! Expiry options of commands, for keys and for members of collections: EX, PX, EXAT, PXAT,
+//! PERSIST, KEEPTTL, and the conditions NX, XX, GT and LT.
 
 use braid_base::number;
 use braid_engine::Call;
@@ -8,7 +8,7 @@ use braid_keyspace::journal_as;
 use braid_keyspace::keyspace::Removal;
 use braid_spec::{CommandError, CommandResult};
 
-/// How a time is given.
+/// The unit of a time, and whether it is relative.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Unit {
     Seconds,
@@ -18,7 +18,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// The unit that an option's word names.
+    /// The unit that an option names.
     fn named(word: &[u8]) -> Option<Unit> {
         let units = [
             ("EX", Unit::Seconds),
@@ -29,8 +29,8 @@ impl Unit {
         units.iter().find(|(name, _)| word.eq_ignore_ascii_case(name.as_bytes())).map(|(_, unit)| *unit)
     }
 
-    /// A time from an argument, in ms since the Unix epoch. What is less than `least`, and what does not fit,
-    /// is refused.
+    /// Parses a time, to ms since the Unix epoch. Refuses times less than `least`, and times that
+    /// overflow.
     pub fn deadline(self, call: &Call, text: &[u8], least: i64) -> Result<i64, CommandError> {
         let given = number::parse_i64(text).ok_or(CommandError::NotAnInteger)?;
         let scale = if matches!(self, Unit::Seconds | Unit::UnixSeconds) { 1000 } else { 1 };
@@ -43,7 +43,7 @@ impl Unit {
     }
 }
 
-/// What is to become of an expiry.
+/// The change of an expiry that options request.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Lifetime<'a> {
     #[default]
@@ -54,8 +54,8 @@ pub enum Lifetime<'a> {
 }
 
 impl<'a> Lifetime<'a> {
-    /// Takes an option; false if it contradicts one before it. The same may be said twice; of two times in
-    /// one unit the last counts.
+    /// Takes an option; false if it contradicts an earlier one. Options may be repeated; of two
+    /// times in the same unit the last one counts.
     pub fn say(&mut self, wanted: Lifetime<'a>) -> bool {
         let agrees = match (*self, wanted) {
             (Lifetime::Unsaid, _) => true,
@@ -66,8 +66,8 @@ impl<'a> Lifetime<'a> {
         agrees
     }
 
-    /// Takes an option that names a time, with the argument behind it; false if it is none, or contradicts
-    /// one before it.
+    /// Takes an option with a time, which is the argument after it; false if it is not such an
+    /// option, or contradicts an earlier one.
     pub fn say_time(&mut self, word: &[u8], text: Option<&'a [u8]>) -> bool {
         match (Unit::named(word), text) {
             (Some(unit), Some(text)) => self.say(Lifetime::Until(unit, text)),
@@ -76,7 +76,7 @@ impl<'a> Lifetime<'a> {
     }
 }
 
-/// When a new expiry takes effect, by what the present one is.
+/// The condition under which a new expiry takes effect, depending on the present one.
 #[derive(Default)]
 pub struct Condition {
     none_yet: bool,
@@ -86,7 +86,7 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// Reads the options; whether they go together is another question.
+    /// Parses the options; [`Condition::check`] refuses contradictions.
     pub fn parse(options: &[&[u8]]) -> Result<Condition, CommandError> {
         let mut condition = Condition::default();
         for option in options {
@@ -126,7 +126,7 @@ impl Condition {
     }
 }
 
-/// Gives a key that is there an expiry, or deletes it if that is past.
+/// Gives an existing key an expiry, or deletes the key if that is past.
 pub fn expire_at(call: &mut Call, key: &[u8], at: i64) {
     if at <= call.now() {
         call.keyspace.delete(key);
@@ -149,7 +149,7 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(256))]
-        /// The options are those of the documentation, taken literally.
+        /// The options' documentation, taken literally.
         #[test]
         fn conditions_mean_what_they_say(
             present in proptest::option::of(-3i64..3), new in -3i64..3,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Writing values as requests: what the rewrites of the types share.
+//! Values as requests: code shared by the rewrites of the types.
 
 use std::io;
 
@@ -7,19 +7,19 @@ use braid_containers::listpack::Element;
 use braid_keyspace::object::RequestSink;
 use braid_resp::request;
 
-/// Elements of a request, as stock servers write them.
+/// Elements per request, as in stock servers.
 const BATCH: usize = 64;
 
-/// Elements of a collection, in as many requests as are needed.
+/// Writes the elements of a collection as one or more requests.
 pub(crate) struct Batches<'o> {
     out: &'o mut dyn RequestSink,
     command: &'static [u8],
     name: &'o [u8],
-    /// Arguments still to come of the present request, and of all.
+    /// Arguments left in the present request, and in all.
     now: usize,
     left: usize,
     batch: usize,
-    /// After an error nothing is added any more.
+    /// After an error nothing more is added.
     outcome: io::Result<()>,
 }
 
@@ -66,7 +66,7 @@ impl<'o> Batches<'o> {
     }
 }
 
-/// When a member expires, if it does.
+/// Writes the request for a member's expiry, if it has one.
 pub(crate) fn push_expiry(
     out: &mut dyn RequestSink,
     [command, word]: [&[u8]; 2],

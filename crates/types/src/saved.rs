@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What the dump forms of the types share.
+//! Code shared by the dump forms of the types.
 
-/// A time before all others: at it nothing has expired.
+/// A time before all others, at which nothing has expired.
 pub(crate) const BEFORE_ALL: i64 = i64::MIN;
 
-/// What is said of a collection with the same member twice.
+/// The fault of a collection with a repeated member.
 pub(crate) const TWICE: &str = "a member that comes twice";

@@ -6,12 +6,12 @@ use braid_keyspace::Type;
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::CommandError;
 
-/// Which types SCAN returns.
+/// The types that SCAN returns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TypeFilter {
     Any,
     Only(Type),
-    /// A type that no key has: nothing is returned.
+    /// An unknown type: nothing is returned.
     Unknown,
 }
 
@@ -20,7 +20,7 @@ impl TypeFilter {
         Type::named(name).map_or(TypeFilter::Unknown, TypeFilter::Only)
     }
 
-    /// Whether SCAN returns keys of a type.
+    /// True if SCAN returns keys of a type.
     pub fn allows(self, kind: Type) -> bool {
         match self {
             TypeFilter::Any => true,
@@ -33,26 +33,26 @@ impl TypeFilter {
 /// The options of a SCAN command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ScanOptions<'a> {
-    /// What names have to match; nothing if all do.
+    /// The pattern that names must match; `None` for all names.
     pub pattern: Option<&'a [u8]>,
     /// About how many elements to visit, at least 1.
     pub count: usize,
     pub kind: TypeFilter,
-    /// The command's own word (HSCAN's NOVALUES) was given.
+    /// The command's own option (HSCAN's NOVALUES) was given.
     pub bare: bool,
 }
 
-/// Which options a SCAN command has beyond MATCH and COUNT.
+/// Options of a SCAN command besides MATCH and COUNT.
 #[derive(Clone, Copy, Default)]
 pub struct ScanExtras {
     /// TYPE.
     pub kind: bool,
-    /// A word that stands alone, as HSCAN's NOVALUES.
+    /// An option without an argument, such as HSCAN's NOVALUES.
     pub bare: Option<&'static str>,
 }
 
 impl<'a> ScanOptions<'a> {
-    /// Reads the options, which begin behind the cursor.
+    /// Parses the options, which begin after the cursor.
     pub fn parse(options: &[&'a [u8]], extras: ScanExtras) -> Result<ScanOptions<'a>, CommandError> {
         let mut parsed = ScanOptions { pattern: None, count: 10, kind: TypeFilter::Any, bare: false };
         let mut rest = options;
@@ -80,18 +80,19 @@ impl<'a> ScanOptions<'a> {
         Ok(parsed)
     }
 
-    /// True if a name is among those asked for.
+    /// True if a name matches the pattern.
     pub fn matches(&self, name: &[u8]) -> bool {
         self.pattern.is_none_or(|pattern| glob::matches(pattern, name, false))
     }
 }
 
-/// Reads a cursor.
+/// Parses a cursor.
 pub fn parse_cursor(text: &[u8]) -> Result<u64, CommandError> {
     number::parse_cursor(text).ok_or(CommandError::text("ERR invalid cursor"))
 }
 
-/// Begins a SCAN command's reply: the next cursor, and the header of `count` elements that are to follow.
+/// Begins a SCAN command's reply: the next cursor, and the header of the `count` elements to
+/// follow.
 pub fn reply_cursor(reply: &mut ReplyBuffer, cursor: u64, count: usize) {
     reply.array(2);
     reply.bulk(number::write_u64(&mut [0; number::INTEGER_LEN_MAX], cursor));

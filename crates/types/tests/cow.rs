@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A shared copy of a collection stays as it was, whatever happens to the original, and
-//! nothing is lost or freed twice.
+//! A shared copy of a collection does not change, whatever happens to the original, and nothing is
+//! leaked or freed twice.
 
 use braid_types::hash::{Expiry, Hash, HashLimits};
 use braid_types::list::{End, List, ListLimits};
@@ -36,7 +36,7 @@ fn list_content(list: &List) -> Vec<Vec<u8>> {
     content
 }
 
-/// Entries; what each group has pending, and for whom; consumers with what each of them has.
+/// Entries; each group's pending entries and their consumers; consumers with their pending entries.
 type StreamContent =
     (Vec<(StreamId, usize)>, Vec<(StreamId, i64, Vec<u8>)>, Vec<(Vec<u8>, i64, Vec<StreamId>)>);
 
@@ -57,8 +57,8 @@ fn stream_content(stream: &Stream) -> StreamContent {
     (entries.collect(), pending, consumers)
 }
 
-/// Shares what `make` makes again and again; one thread changes it, or drops it, while another
-/// reads the copy.
+/// Repeatedly shares a value from `make`; one thread changes or drops it, while another reads the
+/// copy.
 fn check<T: Send, C: PartialEq + Send>(
     seed: u64,
     make: impl Fn() -> T,
@@ -75,7 +75,7 @@ fn check<T: Send, C: PartialEq + Send>(
         one = std::thread::scope(|scope| {
             let reader = scope.spawn(move || {
                 let seen = content(&shared);
-                // Whoever reads it may be done with it first, or keep it.
+                // The reader may drop it first, or keep it.
                 (seen, (round % 2 == 0).then_some(shared))
             });
             for _ in 0..2000 {
@@ -183,7 +183,7 @@ fn sets_that_grow_and_shrink_through_the_size_of_a_chunk() {
             |set| set.cow(),
             set_content,
             |set, random| {
-                // It shrinks for a while, then grows beyond what it was.
+                // It shrinks for a while, then grows beyond its original size.
                 let number = random.u32(0..12_000);
                 if set.len() > less && number % 3 > 0 {
                     set.pop_random(random, |_| ());

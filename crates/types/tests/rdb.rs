@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Payloads of stock servers, and values made at random.
+//! Payloads of stock servers, and random values.
 
 use braid_keyspace::Value;
 use braid_keyspace::object::Object;
@@ -13,7 +13,7 @@ use braid_types::stream::{BlockLimits, Group, Stream, StreamId};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// What a value holds, as text that can be compared. Forms do not matter.
+/// The content of a value as comparable text, whatever its form.
 fn content(value: &Value<'_>) -> String {
     let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
     match value {
@@ -93,7 +93,7 @@ fn read(body: &[u8], version: u16) -> Result<String, braid_rdb::Error> {
     let kind = decoder.kind()?;
     let content =
         read_value(&mut decoder, kind, &Limits::default(), i64::MIN).map(|value| content(&value))?;
-    // Whatever can be read can be passed over, and ends at the same place.
+    // Any value that can be read can be skipped, and ends at the same position.
     let mut other = Decoder::new(Bytes::new(body), version);
     let kind = other.kind()?;
     assert!(other.skip_value(kind, body.len() as u64).is_ok(), "{kind:?}");
@@ -188,7 +188,7 @@ fn what_is_refused() {
     ] {
         assert!(matches!(fault(twice, 80), Fault::Corrupt(_)), "{twice:?}");
     }
-    // Far more members, or a far longer string, than there are bytes for.
+    // Far more members, or a far longer string, than there are bytes.
     for body in [
         &b"\x02\x81\x7f\xff\xff\xff\xff\xff\xff\xff\x01a"[..],
         b"\x04\x80\xff\xff\xff\xff\x01a\x01b",
@@ -197,7 +197,7 @@ fn what_is_refused() {
     ] {
         assert!(matches!(fault(body, 11), Fault::Short), "{body:?}");
     }
-    // A compressed string that says it unpacks to 2^40 bytes.
+    // A compressed string that claims to expand to 2^40 bytes.
     let bomb = b"\x00\xc3\x02\x81\0\0\x01\0\0\0\0\0\x00a";
     assert!(matches!(fault(bomb, 11), Fault::Corrupt(_)));
     assert!(matches!(fault(b"\x16\x01\x01a\x01b\0\0\0\0\0\0\0\0", 12), Fault::UnknownType(22)));
@@ -255,7 +255,7 @@ fn times_of_members_of_sets_are_kept() {
     });
 }
 
-/// Every target gets types that it knows; who has no room for times keeps what has not expired.
+/// Every target gets types that it supports; for one without times, unexpired members are kept.
 #[test]
 fn what_is_written_for_others() {
     braid_types::register();
@@ -352,7 +352,7 @@ fn what_is_written_for_others() {
     );
 }
 
-/// Dumps, opens and reads again; the content and the form must be what they were.
+/// Dumps, opens and reads again; content and form must be unchanged.
 fn round_trip(value: ValueRef<'_>) -> String {
     let mut found = Vec::new();
     for compress in [false, true] {
@@ -402,7 +402,7 @@ proptest! {
         for (one, two, score, time) in &texts {
             list.push(End::Back, one, &limits.list);
             set.add(one, 0, &limits.set);
-            // One zero: -0 is 0 in the packed form.
+            // There is only one zero: -0 is 0 in the packed form.
             sorted.add(one, if score.is_nan() { 0.0 } else { *score + 0.0 }, AddRule::default(), &limits.sorted_set);
             hash.set(one, two, Expiry::Keep, 0, &HashLimits::default());
             let expiry = time.map_or(Expiry::Clear, |time| Expiry::At(i64::from(time)));
@@ -453,7 +453,7 @@ proptest! {
     ) {
     braid_types::register();
         let _ = read(&[&[number], &body[..]].concat(), version).is_ok();
-        // A good value with one byte changed.
+        // A valid value with one byte changed.
         let mut hash = Hash::new();
         hash.set(&value, b"v", Expiry::Keep, 0, &HashLimits::default());
         let mut payload = braid_rdb::dump(ValueRef::Object(&hash), Format::default(), true);

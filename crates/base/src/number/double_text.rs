@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Text of doubles as Redis 7.2 and later and Valkey write them.
+//! Text of doubles as written by Redis 7.2 and later and by Valkey.
 //!
 //! The digits (`grisu`) are with rare exceptions the fewest that read back as the same double.
-//! Where they go follows the rules of those servers, which differ from what number formatters
-//! usually do; with `n` digits and the last one worth `10^k`:
+//! Their layout follows the rules of those servers, which differ from usual number formatters; with
+//! `n` digits and the last one worth `10^k`:
 //! - `k >= 0` and at most 7 zeros to add: all digits, then the zeros (`71662779439830360000`);
-//! - `k < 0`, and either `k > -7` or the first digit is worth between `10^-3` and `10^3`: a decimal point
-//!   (`0.000001`, `3.3333333333333335`);
+//! - `k < 0`, and either `k > -7` or the first digit is worth between `10^-3` and `10^3`: a decimal
+//!   point (`0.000001`, `3.3333333333333335`);
 //! - otherwise an exponent (`1.649621036435732e+4`, `1e-7`, `1e+21`).
 //!
-//! Whole numbers up to 2^62 never come to that: they are written as integers.
+//! Whole numbers up to 2^62 are an exception: they are written as integers.
 //!
-//! HOT PATH: no allocation, no lock, no logging, no syscalls.
+//! HOT PATH: no allocation, no lock, no logging, no system call.
 
 use super::grisu::Digits;
 use super::{INTEGER_LEN_MAX, write_i64};
@@ -19,7 +19,6 @@ use super::{INTEGER_LEN_MAX, write_i64};
 /// The longest text is `-2.2250738585072014e-308`, or about as long with zeros.
 const TEXT_LEN_MAX: usize = 32;
 
-/// The text of one double.
 pub struct DoubleText {
     bytes: [u8; TEXT_LEN_MAX],
     len: usize,
@@ -38,7 +37,7 @@ impl DoubleText {
         DoubleText::of_digits(value)
     }
 
-    /// The text without that exception for whole numbers, which stock servers' digests have: `1e+9`.
+    /// The text without the exception for whole numbers, as in stock servers' digests: `1e+9`.
     pub fn of_digits(value: f64) -> DoubleText {
         let mut text = DoubleText { bytes: [0; TEXT_LEN_MAX], len: 0 };
         if value.is_nan() {
@@ -53,7 +52,7 @@ impl DoubleText {
         text
     }
 
-    /// It is ASCII.
+    /// The bytes of the text, in ASCII.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
@@ -115,7 +114,7 @@ mod tests {
         assert_eq!(std::str::from_utf8(DoubleText::new(value).as_bytes()), Ok(text));
     }
 
-    /// Pairs seen from Redis 8.0.6 and Valkey 9.1.2, which agree on all of them.
+    /// Pairs recorded from Redis 8.0.6 and Valkey 9.1.2, which agree on all of them.
     #[test]
     fn the_layout_is_that_of_the_stock_servers() {
         check(0.1, "0.1");
@@ -148,8 +147,8 @@ mod tests {
         check(5e-324, "5e-324");
     }
 
-    /// Texts that a perfect algorithm would not choose: as near as another one, or a digit too
-    /// many. From the same servers.
+    /// Texts that a perfect algorithm would not choose: equally near to another one, or a digit too
+    /// long. From the same servers.
     #[test]
     fn the_digits_are_those_of_the_stock_servers() {
         check(3618602805838.0 + 29.0 / 32.0, "3618602805838.9063");

@@ -2,20 +2,20 @@
 //! Doubles as text: the spellings that Redis accepts, and the two forms in which it writes them.
 //!
 //! Reading follows C's `strtod` with Redis's checks on top; the pieces that the 80-bit floats of
-//! `long_double` share live here too. Writing has the form of Redis 7.0 ([`format_f64_17`]) and the short
-//! one of Redis 8 and Valkey 9 ([`format_f64_shortest`]). The current locale never matters, and nothing here
-//! may ever panic.
+//! `long_double` share live here too. Writing has the form of Redis 7.0 ([`format_f64_17`]) and the
+//! short one of Redis 8 and Valkey 9 ([`format_f64_shortest`]). The current locale never matters,
+//! and nothing here may ever panic.
 
 use super::{DoubleText, digits_len, is_c_space, parse_i64, push_i64};
 
-/// Reads a double as ZADD, HINCRBYFLOAT's peers and the GEO commands do (Redis 7.2's rules, which are C's
-/// `strtod` over the whole text): decimal and hexadecimal (`0x1.8p3`) numbers, `inf` and `infinity` in any
-/// case, each with an optional sign. `None` for white space or junk anywhere, for NaN, for a finite number
-/// too large for a double (`1e400`) and for a nonzero one that would become zero (`1e-400`); denormals pass.
-/// Valkey 9 refuses hexadecimal numbers, Redis up to 8 accepts them.
+/// Reads a double like ZADD, HINCRBYFLOAT's relatives and the GEO commands (Redis 7.2's rules: C's
+/// `strtod` over the whole text): decimal and hexadecimal (`0x1.8p3`) numbers, `inf` and `infinity`
+/// in any case, each with an optional sign. `None` for white space or junk anywhere, for NaN, for a
+/// finite number too large for a double (`1e400`) and for a nonzero one that would become zero
+/// (`1e-400`); denormals pass. Valkey 9 refuses hexadecimal numbers, Redis up to 8 accepts them.
 #[inline]
 pub fn parse_f64(text: &[u8]) -> Option<f64> {
-    // A short run of digits, the most frequent score, is exact as an integer.
+    // A short run of digits, the most common score, is exact as an integer.
     if text.len() <= 15
         && let Some(value) = parse_i64(text)
     {
@@ -27,9 +27,9 @@ pub fn parse_f64(text: &[u8]) -> Option<f64> {
     }
 }
 
-/// Reads the bound of a score range as Redis 7 does, where plain `strtod` decides (the caller has removed a
-/// leading `(`): as [`parse_f64`], but leading white space passes, the empty text is zero, too large is
-/// infinite, too small is zero, and the text ends at the first NUL byte.
+/// Reads the bound of a score range like Redis 7, where plain `strtod` decides (the caller has
+/// removed a leading `(`): as [`parse_f64`], but leading white space is accepted, the empty text is
+/// zero, too large is infinite, too small is zero, and the text ends at the first NUL byte.
 pub fn parse_f64_bound(text: &[u8]) -> Option<f64> {
     let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
     if text.is_empty() {
@@ -56,7 +56,7 @@ fn read_float(text: &[u8]) -> Option<Float> {
     match body {
         [b'0', b'x' | b'X', hexadecimal @ ..] => {
             let (mantissa, exponent, sticky) = read_hexadecimal(hexadecimal)?;
-            // 64 bits are more than enough to round from, with the rest as one more bit of news.
+            // 64 bits are more than enough to round from, with the rest as one sticky bit.
             let sticky = sticky || mantissa as u64 != 0;
             let value = compose_f64((mantissa >> 64) as u64, exponent.saturating_add(64), sticky);
             return Some(classify(value * sign, mantissa != 0));
@@ -83,7 +83,7 @@ fn classify(value: f64, significant: bool) -> Float {
     }
 }
 
-/// `true` when a minus stands in front, and what follows the sign.
+/// `true` if the text begins with a minus, and the text after the sign.
 pub(crate) fn split_sign(text: &[u8]) -> (bool, &[u8]) {
     match text {
         [b'-', body @ ..] => (true, body),
@@ -97,9 +97,10 @@ pub(crate) fn is_infinity(body: &[u8]) -> bool {
     body.eq_ignore_ascii_case(b"inf") || body.eq_ignore_ascii_case(b"infinity")
 }
 
-/// Reads what follows `0x`: hexadecimal digits with an optional point, and an optional `p` exponent. The
-/// value is `mantissa * 2^exponent`, plus something less than one unit of the mantissa when the last part is
-/// true. The mantissa is zero or has its top bit set. `None` when it is no such number.
+/// Reads the text after `0x`: hexadecimal digits with an optional point, and an optional `p`
+/// exponent. The value is `mantissa * 2^exponent`, plus less than one unit of the mantissa if the
+/// last part is true. The mantissa is zero or has its top bit set. `None` if it is not such a
+/// number.
 pub(crate) fn read_hexadecimal(text: &[u8]) -> Option<(u128, i64, bool)> {
     let mut mantissa = 0u128;
     let mut exponent = 0i64;
@@ -136,7 +137,8 @@ pub(crate) fn read_hexadecimal(text: &[u8]) -> Option<(u128, i64, bool)> {
     Some((mantissa << shift, exponent.saturating_sub(i64::from(shift)), sticky))
 }
 
-/// The signed decimal exponent that ends a number, held within +-1e15, far outside any format's range.
+/// The signed decimal exponent that ends a number, held within +-1e15, far outside any format's
+/// range.
 pub(crate) fn read_exponent(text: &[u8]) -> Option<i64> {
     const LIMIT: i64 = 1_000_000_000_000_000;
     let (negative, digits) = split_sign(text);
@@ -154,8 +156,8 @@ pub(crate) fn read_exponent(text: &[u8]) -> Option<i64> {
     Some(if negative { -value } else { value })
 }
 
-/// `mantissa * 2^exponent` (top bit of the mantissa set, or all zero) rounded to the nearest double, ties to
-/// even.
+/// `mantissa * 2^exponent` (top bit of the mantissa set, or all zero), rounded to the nearest
+/// double, ties to even.
 fn compose_f64(mantissa: u64, exponent: i64, sticky: bool) -> f64 {
     if mantissa == 0 {
         return 0.0;
@@ -165,7 +167,7 @@ fn compose_f64(mantissa: u64, exponent: i64, sticky: bool) -> f64 {
     if top > 1023 {
         return f64::INFINITY;
     }
-    // A double keeps 53 bits, fewer below 2^-1022; `dropped` bits of the 64 go.
+    // A double keeps 53 bits, fewer below 2^-1022; `dropped` of the 64 bits are lost.
     let dropped = if top >= -1022 { 11 } else { (11 + (-1022 - top)).min(65) };
     let (kept, rest, half) = match dropped {
         0..=63 => (mantissa >> dropped, mantissa & ((1 << dropped) - 1), 1u64 << (dropped - 1)),
@@ -174,8 +176,8 @@ fn compose_f64(mantissa: u64, exponent: i64, sticky: bool) -> f64 {
     };
     let up = rest > half || (rest == half && (sticky || kept & 1 == 1));
     let rounded = kept + u64::from(up);
-    // Written as bits, a mantissa that rounds up to the next power of two carries into the exponent by
-    // itself.
+    // In the bit pattern, a mantissa that rounds up to the next power of two carries into the
+    // exponent by itself.
     let bits = if top >= -1022 { (((top + 1022) as u64) << 52) + rounded } else { rounded };
     f64::from_bits(bits)
 }
@@ -185,8 +187,8 @@ pub fn format_f64_shortest(out: &mut Vec<u8>, value: f64) {
     out.extend_from_slice(DoubleText::new(value).as_bytes());
 }
 
-/// Appends a double in the form of Redis 7.0, C's `%.17g`: 17 significant digits without trailing zeros,
-/// exponents of at least two digits. Not finite: `inf`, `-inf`, `nan`.
+/// Appends a double in the form of Redis 7.0, C's `%.17g`: 17 significant digits without trailing
+/// zeros, exponents of at least two digits. Not finite: `inf`, `-inf`, `nan`.
 pub fn format_f64_17(out: &mut Vec<u8>, value: f64) {
     if let Some(text) = special_f64(value) {
         return out.extend_from_slice(text);
@@ -250,7 +252,7 @@ struct Decimal {
 }
 
 impl Decimal {
-    /// Takes apart what a formatter wrote for a finite positive number: `12.5`, `0.001`, `1.25e-7`.
+    /// Parses a formatter's output for a finite positive number: `12.5`, `0.001`, `1.25e-7`.
     fn read(text: &str) -> Decimal {
         let mut decimal = Decimal { digits: [0; 32], len: 0, exponent: 0 };
         let mut zeros_pending = 0;
@@ -305,7 +307,7 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    /// What ZADD of a stock server of 7.0 answered.
+    /// Replies of ZADD by a stock server of version 7.0.
     #[test]
     fn float_spellings() {
         for (text, value) in [
@@ -390,7 +392,7 @@ mod tests {
         }
     }
 
-    /// What ZSCORE of stock servers answered: value, Redis 7.0, Redis 8.0 and Valkey 9.1.
+    /// Replies of ZSCORE by stock servers: value, Redis 7.0, Redis 8.0 and Valkey 9.1.
     #[test]
     fn float_forms_of_stock_servers() {
         for (value, old, new) in [

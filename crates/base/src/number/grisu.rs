@@ -85,9 +85,9 @@ fn parts(value: f64) -> (u64, i32) {
     }
 }
 
-/// The digits of `upper` up to where what is left out is no more than the interval is wide. The
-/// numbers have `fraction_bits` bits behind the binary point; the last digit of their whole part is
-/// worth 10 to `unit_power`.
+/// The digits of `upper`, up to the first ones whose remainder is at most the width of the
+/// interval. The numbers have `fraction_bits` bits behind the binary point; the last digit of their
+/// whole part is worth 10 to `unit_power`.
 fn generate(lower: u64, middle: u64, upper: u64, fraction_bits: u32, unit_power: i32) -> Digits {
     let mut digits = Digits { bytes: [0; DIGITS_MAX], len: 0, last_power: unit_power };
     let (mut middle, mut width) = (upper - middle, upper - lower);

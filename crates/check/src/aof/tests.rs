@@ -22,7 +22,7 @@ impl Folder {
         path
     }
 
-    /// Runs the program; exit code and what it said, with the folder's path taken out.
+    /// Runs the program; returns the exit code and the output, with the folder's path removed.
     fn run(&self, arguments: &[&str], answer: &str) -> (u8, String) {
         let path = self.0.path().to_str().expect("readable").to_owned() + "/";
         let arguments: Vec<String> = arguments.iter().map(|word| word.replace("DIR/", &path)).collect();
@@ -31,14 +31,14 @@ impl Folder {
         (code, String::from_utf8_lossy(&out).replace(&path, "DIR/"))
     }
 
-    /// The same of the stock program, if there is one.
+    /// The same for the stock program, if it is installed.
     fn run_stock(&self, arguments: &[&str], answer: &str) -> Option<(u8, String)> {
         let path = self.0.path().to_str().expect("readable").to_owned() + "/";
         let mut command = Command::new("redis-check-aof");
         command.args(arguments.iter().map(|word| word.replace("DIR/", &path)));
         let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().ok();
         let mut child = child?;
-        // It may not want to hear it.
+        // The program may end without reading it.
         let _ = child.stdin.take().expect("a pipe").write_all(answer.as_bytes());
         let output = child.wait_with_output().expect("it ends");
         let text = String::from_utf8_lossy(&output.stdout).replace(&path, "DIR/");
@@ -231,7 +231,7 @@ fn several_files() {
         "{said}"
     );
     assert_eq!(std::fs::read_to_string(&last).expect("text"), PING);
-    // Only the last file may be cut.
+    // Only the last file may be truncated.
     let (code, said) = folder.run(&["--truncate-to-timestamp", "6", "DIR/a.manifest"], "");
     assert!(
         code == 1 && said.contains("to offset 14 because it is not the last file.\nIf you insist, "),
@@ -243,7 +243,7 @@ fn several_files() {
         code == 1 && said.ends_with("Failed to truncate AOF a.1.incr.aof because it is not the last file\n"),
         "{said}"
     );
-    // The last one that has any data, that is: a rewrite had begun.
+    // That is, the last one with any data: a rewrite had begun.
     folder.write("a.1.incr.aof", format!("{PING}*"));
     folder.write("a.2.incr.aof", [0; 100]);
     let (code, said) = folder.run(&["--fix", "DIR/a.manifest"], "y");
@@ -299,8 +299,8 @@ fn damaged_files_beside_the_stock_program() {
     assert!(compared > 100, "{compared}");
 }
 
-/// Without the second byte of those that are no line end: behind the end of a file the stock
-/// program shows whatever was there.
+/// Masks the second byte of an invalid line end: beyond the end of a file the stock program shows
+/// an undefined byte.
 fn masked(text: &str) -> String {
     let lines = text.lines().map(|line| match line.contains("Expected \\r\\n, got: ") {
         true => line.split_at(line.len() - 2).0,

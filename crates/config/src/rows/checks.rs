@@ -40,7 +40,7 @@ pub(super) fn hostname(text: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Nothing that would break the cluster's node file.
+/// No characters that would break the cluster's node file.
 pub(super) fn nodename(text: &str) -> Result<(), &'static str> {
     let forbidden = |byte: u8| b"!#$%&()*+:;<>?@[]^{|}~".contains(&byte);
     if text.bytes().any(forbidden) {
@@ -69,8 +69,8 @@ pub(super) fn ipv6(text: &str) -> Result<(), &'static str> {
 
 /// A template of the process title: known names only, and not empty when filled in.
 ///
-/// What a name stands for is not known here; the ones that may be empty count as empty, as a stock server
-/// started without title, cluster or socket would find.
+/// The values of names are unknown here; those that may be empty count as empty, as in a stock
+/// server started without title, cluster or socket.
 pub(super) fn proc_title_template(text: &str) -> Result<(), &'static str> {
     let filled = fill_template(text, |name| match name {
         "listen-addr" | "port" | "tls-port" | "config-file" => Some("-".into()),
@@ -83,7 +83,8 @@ pub(super) fn proc_title_template(text: &str) -> Result<(), &'static str> {
     }
 }
 
-/// A version: three numbers from 0 to 255 with dots between, as scripts see them in one number, a byte each.
+/// A version: three numbers from 0 to 255 separated by dots; scripts see them in one number, a byte
+/// each.
 pub(super) fn version(text: &str) -> Result<(), &'static str> {
     match crate::parse_version(text) {
         Some(_) => Ok(()),
@@ -91,27 +92,27 @@ pub(super) fn version(text: &str) -> Result<(), &'static str> {
     }
 }
 
-/// The rate of background work: any number is taken, and brought between 1 and 500.
+/// The rate of background work: any number is accepted and clamped to 1 to 500.
 pub(super) fn hz(rate: i64) -> Result<i64, &'static str> {
     Ok(rate.clamp(1, 500))
 }
 
-/// The backlog of changes: less than 16 kilobytes is taken for 16 kilobytes.
+/// The backlog of changes: at least 16 kilobytes.
 pub(super) fn backlog_size(bytes: i64) -> Result<i64, &'static str> {
     Ok(bytes.max(16 << 10))
 }
 
-/// A time that etcd counts in seconds: it is rounded up.
+/// A time that etcd counts in seconds: rounded up.
 pub(super) fn whole_seconds(milliseconds: i64) -> Result<i64, &'static str> {
     Ok(milliseconds.saturating_add(999) / 1000 * 1000)
 }
 
-/// The number of shards selects by hash bits.
+/// The number of shards is a power of two, because hash bits select the shard.
 pub(super) fn power_of_two(number: i64) -> Result<i64, &'static str> {
     if number.count_ones() == 1 { Ok(number) } else { Err("argument must be a power of two") }
 }
 
-/// Braid moves no live memory yet.
+/// Braid does not move live values yet.
 pub(super) fn no_defragmentation(wanted: bool) -> Result<(), &'static str> {
     if wanted {
         Err("Active defragmentation cannot be enabled: this server cannot move live memory")

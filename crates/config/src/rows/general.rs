@@ -25,7 +25,7 @@ super::directives! {
     dir: special => special("dir", Special::Directory).protected().deny_loading().always_applied()
         .documented_default("./", "the directory the server was started in");
 
-    /// Number of databases. In cluster mode there is only database 0.
+    /// Number of databases. In cluster mode `cluster-databases` counts instead.
     databases: u32 => integer("databases", || 16, 1, INT_MAX, Unit::Plain).immutable();
 
     /// How much is logged: debug, verbose, notice, warning or nothing.

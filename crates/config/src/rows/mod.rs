@@ -8,9 +8,10 @@
 //! accessor_name: type => constructor("name", default, ...).modifiers();
 //! ```
 //!
-//! and gives a static [`Directive`] and a method of [`Config`](crate::Config) that reads the value: one
-//! relaxed atomic load for every number, switch and word, an `Arc<str>` for texts. Rows of type `special`
-//! have a hand-written method in `config.rs`. To add a directive, add a row; everything else follows.
+//! and gives a static [`Directive`] and a method of [`Config`](crate::Config) that reads the value:
+//! one relaxed atomic load for every number, switch and word, an `Arc<str>` for texts. Rows of type
+//! `special` have a hand-written method in `config.rs`. To add a directive, add a row; everything
+//! else follows.
 
 use crate::directive::{Directive, Section};
 use std::collections::HashMap;
@@ -63,7 +64,7 @@ macro_rules! accessor {
     };
 }
 
-/// The bounds of a row's type are within its Rust type, which a test checks; so the cast loses nothing.
+/// A test checks that the bounds of a row are within its Rust type, so the cast loses nothing.
 macro_rules! number_accessor {
     ($(#[doc = $doc:literal])+ $name:ident $number:ident $index:expr) => {
         $(#[doc = $doc])+

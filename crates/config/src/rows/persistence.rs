@@ -9,8 +9,8 @@ use crate::rows::{INT_MAX, LONG_MAX};
 super::directives! {
     "Persistence", after memory;
 
-    /// When to write a snapshot: pairs of seconds and changes. An empty text switches it off. So
-    /// far a snapshot is only written when the server ends (and by SAVE).
+    /// When to write a snapshot: pairs of seconds and changes. An empty text switches it off, also
+    /// at shutdown.
     save_points: special => special("save", Special::Save);
 
     /// Name of the snapshot file, inside `dir`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The start of the table: before the first section.
+//! The start of the table, before the first section.
 
-/// Position behind the last row of a section that has none.
+/// Index after the last row of this empty section.
 pub(crate) const END: usize = 0;

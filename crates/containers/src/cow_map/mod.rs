@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! An ordered map that is shared at its root: a clone shares everything and takes some nanoseconds
-//! at any size, and a change of either copies the nodes on the way to the changed entry,
-//! no others.
+//! An ordered map with copy on write: a clone shares everything and takes nanoseconds at any size;
+//! a change of either map copies only the nodes on the path to the changed entry.
 //!
-//! A B+ tree whose nodes count their owners ([`cow`](crate::cow)). While there is one map only it
-//! costs what a tree costs anyway.
+//! A B+ tree whose nodes count their owners ([`cow`](crate::cow)). An unshared map costs no more
+//! than an ordinary tree.
 //!
 //! ```text
 //! branch: | first key or less, for each child | children |
 //! leaf:   | key, value | key, value | ...
 //! ```
-//! A map of few entries is one plain allocation as large as they need, which a clone copies.
+//! A map of few entries is one allocation of exactly their size, which a clone copies.
 //!
 //! Invariants ([`CowMap::check`] verifies them in tests): keys ascend; a branch's key is at most
-//! the first key of its child, and greater than the last one of the child before; no node but an
-//! only leaf is empty; all leaves are at the same depth. It must never look at a key's or a value's
-//! meaning.
+//! the first key of its child, and greater than the last one of the previous child; no node is
+//! empty, except a leaf that is the root; all leaves are at the same depth. The map never
+//! interprets keys or values.
 //!
-//! Splits put nothing on one side when the new entry comes at an end: ascending insertions, which
-//! are the rule for ids, leave full leaves behind. After removals a small node joins a neighbour
-//! when both together leave a quarter free.
+//! A split leaves all entries on one side when the new entry is at an end, so ascending insertions,
+//! which are the rule for ids, leave full leaves behind. After removals a small node joins a
+//! neighbour if both together leave a quarter free.
 
 mod range;
 
@@ -38,7 +37,7 @@ pub use range::Range;
 /// Children of a branch: with keys of 16 bytes it takes 2 KiB, an allocator's class.
 const BRANCH: usize = 63;
 
-/// The fewest entries that room is made for.
+/// Minimum capacity.
 const FEW_MIN: usize = 4;
 
 pub type Leaf<K, V, const LEAF: usize> = ArrayVec<(K, V), LEAF>;
@@ -55,7 +54,7 @@ pub enum Node<K, V, const LEAF: usize> {
 }
 
 enum Form<K, V, const LEAF: usize> {
-    /// At most as many as a leaf has room for, in order.
+    /// At most as many entries as a leaf holds, in order.
     Few(Vec<(K, V)>),
     Tree {
         root: Node<K, V, LEAF>,
@@ -63,12 +62,12 @@ enum Form<K, V, const LEAF: usize> {
     },
 }
 
-/// See the module. `LEAF` entries fill a leaf: as many as fit an allocator's class.
+/// See the module. `LEAF` is a leaf's capacity: as many entries as fit an allocator's size class.
 pub struct CowMap<K, V, const LEAF: usize>(Form<K, V, LEAF>);
 
-/// What an insertion did to a node.
+/// The result of inserting into a node.
 enum Put<K, V, const LEAF: usize> {
-    /// The key was there, with this value.
+    /// The key existed, with this value.
     Replaced(V),
     Added,
     /// The node has a new neighbour to its right.
@@ -107,10 +106,10 @@ impl<K: std::fmt::Debug + Ord + Copy, V: std::fmt::Debug + Clone, const LEAF: us
     }
 }
 
-/// Where a key is or would be.
+/// The index of a key, or where it would be inserted.
 #[inline]
 fn place<K: Ord, V>(entries: &[(K, V)], key: &K) -> Result<usize, usize> {
-    // What is acknowledged is mostly the oldest, what is delivered the newest.
+    // Acknowledged ids are mostly the oldest, delivered ids the newest.
     match (entries.first(), entries.last()) {
         (Some((first, _)), _) if first == key => Ok(0),
         (_, Some((last, _))) if last < key => Err(entries.len()),
@@ -128,7 +127,7 @@ impl<K: Ord + Copy, V: Clone, const LEAF: usize> CowMap<K, V, LEAF> {
         }
     }
 
-    /// True when there is no entry.
+    /// True if the map has no entries.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -144,7 +143,7 @@ impl<K: Ord + Copy, V: Clone, const LEAF: usize> CowMap<K, V, LEAF> {
         Some(&entries.get(place(entries, key).ok()?)?.1)
     }
 
-    /// The value of a key, to be changed.
+    /// The value of a key, for changing.
     #[inline]
     pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         let entries = match &mut self.0 {
@@ -155,7 +154,7 @@ impl<K: Ord + Copy, V: Clone, const LEAF: usize> CowMap<K, V, LEAF> {
         Some(&mut entries.get_mut(at)?.1)
     }
 
-    /// Sets the value of a key; the one that it had.
+    /// Sets the value of a key; returns the old value.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         if let Form::Few(entries) = &mut self.0 {
             let at = match place(entries, &key) {
@@ -187,7 +186,7 @@ impl<K: Ord + Copy, V: Clone, const LEAF: usize> CowMap<K, V, LEAF> {
         None
     }
 
-    /// Removes a key; its value.
+    /// Removes a key; returns its value.
     pub fn remove(&mut self, key: &K) -> Option<V> {
         match &mut self.0 {
             Form::Few(entries) => {
@@ -231,7 +230,7 @@ impl<K: Ord + Copy, V: Clone, const LEAF: usize> CowMap<K, V, LEAF> {
         }
     }
 
-    /// Bytes taken from the allocator, without what values lead to.
+    /// Bytes allocated, without those that values point to.
     pub fn memory_bytes(&self) -> usize {
         match &self.0 {
             Form::Few(entries) if entries.capacity() == 0 => 0,
@@ -301,7 +300,8 @@ impl<K: Ord + Copy, V: Clone, const LEAF: usize> Node<K, V, LEAF> {
         }
     }
 
-    /// At most the first key, and greater than all in front of the node; nothing for an empty leaf.
+    /// A key that is at most the first one, and greater than all before the node; `None` for an
+    /// empty leaf.
     fn first_key(&self) -> Option<K> {
         match self {
             Node::Leaf(leaf) => leaf.first().map(|(key, _)| *key),
@@ -332,7 +332,7 @@ impl<K: Ord + Copy, V: Clone, const LEAF: usize> Node<K, V, LEAF> {
         }
     }
 
-    /// Slots in use and slots there are.
+    /// Number of used slots, and of all slots.
     fn fill(&self) -> (usize, usize) {
         match self {
             Node::Leaf(leaf) => (leaf.len(), LEAF),
@@ -340,7 +340,7 @@ impl<K: Ord + Copy, V: Clone, const LEAF: usize> Node<K, V, LEAF> {
         }
     }
 
-    /// Takes over everything of its right neighbour, which fits.
+    /// Takes over the whole content of its right neighbour, for which there must be room.
     fn append(&mut self, right: Self) {
         match (self, right) {
             (Node::Leaf(left), Node::Leaf(right)) => left.extend(right.into_value()),
@@ -386,7 +386,7 @@ fn insert_in_leaf<K: Ord + Copy, V: Clone, const LEAF: usize>(
 }
 
 impl<K: Ord + Copy, V: Clone, const LEAF: usize> Branch<K, V, LEAF> {
-    /// The child that has a key, if any has.
+    /// The child that contains a key, if any does.
     #[inline]
     fn child_of(&self, key: &K) -> usize {
         self.keys.partition_point(|first| first <= key).saturating_sub(1)
@@ -420,7 +420,7 @@ impl<K: Ord + Copy, V: Clone, const LEAF: usize> Branch<K, V, LEAF> {
         Put::Split(Node::Branch(CowBox::new(other)))
     }
 
-    /// Brings this branch up to date after an entry left child `index`.
+    /// Updates this branch after an entry was removed from child `index`.
     fn after_removal(&mut self, index: usize) {
         let (used, slots) = self.children[index].fill();
         if used == 0 {
@@ -444,19 +444,19 @@ impl<K: Ord + Copy, V: Clone, const LEAF: usize> Branch<K, V, LEAF> {
     }
 }
 
-/// Where a full node splits when something new comes at `at`.
+/// The index at which a full node splits if the new entry comes at `at`.
 fn split_point(at: usize, slots: usize) -> usize {
     if at == slots || at == 0 { at } else { slots / 2 }
 }
 
-/// What belongs exactly at the split goes left, unless it comes after everything.
+/// An entry exactly at the split goes left, unless it comes after everything.
 fn goes_right(at: usize, middle: usize, slots: usize) -> bool {
     at > middle || (at == middle && at == slots)
 }
 
 impl<K: Ord + Copy + std::fmt::Debug, V: Clone, const LEAF: usize> CowMap<K, V, LEAF> {
-    /// Panics when an invariant does not hold. For tests, those of other crates too: it reads the whole
-    /// map.
+    /// Panics if an invariant is violated. For tests, including those of other crates: it reads the
+    /// whole map.
     pub fn check(&self) {
         fn walk<K: Ord + Copy + std::fmt::Debug, V: Clone, const LEAF: usize>(
             node: &Node<K, V, LEAF>,

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Walking a map in either direction, between two bounds.
+//! Iteration over a map in either direction, between two bounds.
 //!
-//! A walk keeps the leaf that it is in at each end and looks the next one up from the root: nodes
-//! know nothing of their neighbours, since those may be shared with another map that has other
-//! neighbours for them.
+//! An iterator keeps its present leaf at each end and looks the next one up from the root: nodes
+//! have no links to their neighbours, since they may be shared with a map in which they have other
+//! neighbours.
 
 use std::ops::Bound;
 
 use super::{CowMap, Form, Node};
 
-/// Where a walk is: a leaf's entries, and a place among them.
+/// Position of an iterator: a leaf's entries, and an index in them.
 type At<'a, K, V> = (&'a [(K, V)], usize);
 
 /// The entries of a map in a range of keys.
@@ -17,9 +17,9 @@ pub struct Range<'a, K, V, const LEAF: usize> {
     map: &'a CowMap<K, V, LEAF>,
     low: Bound<K>,
     high: Bound<K>,
-    /// The place of the next entry.
+    /// Position of the next entry.
     front: Option<At<'a, K, V>>,
-    /// The place behind the next entry from the back.
+    /// Position after the next entry from the back.
     back: Option<At<'a, K, V>>,
 }
 
@@ -50,7 +50,7 @@ impl<'a, K: Ord + Copy, V: Clone, const LEAF: usize> Range<'a, K, V, LEAF> {
             Form::Few(entries) => return self.first_in(entries),
             Form::Tree { root, .. } => root,
         };
-        // If all in the leaf are below, the next one begins with it.
+        // If all entries of the leaf are below the range, it begins with the next leaf.
         let mut beyond: Option<&'a Node<K, V, LEAF>> = None;
         loop {
             match node {
@@ -74,7 +74,7 @@ impl<'a, K: Ord + Copy, V: Clone, const LEAF: usize> Range<'a, K, V, LEAF> {
         (at < entries.len()).then_some((entries, at))
     }
 
-    /// Behind the last entry that is not above the range.
+    /// The position after the last entry that is not above the range.
     fn seek_back(&self) -> Option<At<'a, K, V>> {
         let mut node = match &self.map.0 {
             Form::Few(entries) => return self.last_in(entries),

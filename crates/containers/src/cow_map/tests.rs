@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Random changes of shared maps, against a model, and what becomes of values.
+//! Random changes of shared maps against a model, and the drops of their values.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -56,7 +56,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a range of the model gives; the standard map refuses some bounds.
+/// The entries of the model in a range; the standard map panics at some bounds.
 fn within(map: &BTreeMap<u32, u32>, low: Bound<u32>, high: Bound<u32>) -> Vec<(u32, u32)> {
     let above = |key: u32| match low {
         Bound::Included(low) => key >= low,
@@ -71,7 +71,7 @@ fn within(map: &BTreeMap<u32, u32>, low: Bound<u32>, high: Bound<u32>) -> Vec<(u
     model(map).into_iter().filter(|(key, _)| above(*key) && below(*key)).collect()
 }
 
-/// Steps of a case, at most, and keys that one step is about.
+/// Maximum number of steps in a case, and number of keys that one step covers.
 const STEPS: usize = if cfg!(miri) { 30 } else { 120 };
 const RUN: u32 = if cfg!(miri) { 30 } else { 300 };
 const CASES: u32 = if cfg!(miri) { 2 } else { 150 };
@@ -182,7 +182,7 @@ fn a_change_of_a_shared_map_copies_a_path() {
     let moved =
         leaf_places(&map).iter().zip(leaf_places(&shared)).filter(|(one, other)| **one != *other).count();
     assert_eq!(moved, 1, "one leaf of thousands");
-    // What is the map's own again is changed where it is.
+    // A node that is no longer shared is changed in place.
     drop(shared);
     let before = leaf_places(&map);
     map.insert(100_000, 1);

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The heap block of a packed list behind one thin pointer: one byte of its own, then the content.
 //!
-//! HOT PATH: no allocation but where the block is made, grown or shrunk.
+//! HOT PATH: no allocation except where the block is made, grown or shrunk.
 //!
-//! Most packed lists are small, and the allocator's sizes lie far apart (96, 112, 128, 160): each
-//! byte in front of the list may cost the step to the next one. So the size of the allocation is
-//! always one of these, and seven bits of one byte tell which. The eighth tells that the list does
-//! not begin with the content. Where it begins is written into the room in front of it then, which
-//! is large enough for that: seven bits a byte, the low ones first, the eighth bit telling that
+//! Most packed lists are small, and the allocator's size classes are far apart (96, 112, 128, 160):
+//! each byte of overhead may cost the step to the next class. So the size of the allocation is
+//! always one of these classes, and seven bits of one byte tell which. The eighth bit tells that
+//! the list does not begin at the start of the content. Its start is then stored in the room in
+//! front of it, which is large enough: seven bits per byte, low bits first, the eighth bit set if
 //! another byte follows.
 //!
-//! Invariants (kept here alone): the pointer is valid for as many bytes as the class says,
+//! Invariants (kept here alone): the pointer is valid for the number of bytes of the class,
 //! allocated with a layout of that size; all bytes are initialised at all times (new ones are
-//! zero), which is why the whole content can be handed out as a plain slice. The own byte is never
-//! handed out. Where the list begins can be overwritten by who has the content; then it is a wrong
-//! number, nothing worse.
+//! zero), so that the whole content can be handed out as a plain slice. The own byte is never
+//! handed out. The holder of the content can overwrite the stored start; it is then a wrong number,
+//! but nothing worse.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error, realloc};
 use std::ptr::NonNull;
@@ -22,10 +22,10 @@ use std::ptr::NonNull;
 /// Bytes in front of the content.
 pub(super) const OWN: usize = 1;
 
-/// In the own byte: the list does not begin with the content.
+/// Flag in the own byte: the list does not begin at the start of the content.
 const BEGINS_LATER: u8 = 0x80;
 
-/// Packed lists are tagged pointers at times: addresses are even.
+/// Packed lists may be tagged pointers: addresses are even.
 const ALIGN: usize = 8;
 
 /// An owned, always initialised block of bytes, one pointer wide.
@@ -60,7 +60,7 @@ fn layout(class: u8) -> Layout {
 }
 
 impl Block {
-    /// A block with room for at least `bytes`, which are zero; the list begins with them.
+    /// A block with at least `bytes` of zeroed content; the list begins at its start.
     pub(super) fn with_room(bytes: usize) -> Block {
         let class = class_of(bytes + OWN);
         let layout = layout(class);
@@ -72,7 +72,7 @@ impl Block {
         Block(raw)
     }
 
-    /// The room that a block for `bytes` has.
+    /// The content size of a block for `bytes`.
     pub(super) fn room_for(bytes: usize) -> usize {
         class_bytes(class_of(bytes + OWN)) - OWN
     }
@@ -106,7 +106,7 @@ impl Block {
         class_bytes(self.class())
     }
 
-    /// Where the list begins.
+    /// Offset of the list in the content.
     #[inline]
     pub(super) fn start(&self) -> usize {
         if self.own() & BEGINS_LATER == 0 { 0 } else { self.read_start() }
@@ -123,7 +123,7 @@ impl Block {
         start
     }
 
-    /// Says where the list begins. What lies in front of that may be overwritten.
+    /// Sets the offset of the list. May overwrite the bytes before it.
     #[inline]
     pub(super) fn set_start(&mut self, start: usize) {
         let class = self.class();
@@ -162,7 +162,8 @@ impl Block {
         unsafe { std::slice::from_raw_parts_mut(self.0.as_ptr().add(OWN), room) }
     }
 
-    /// Changes the room to that for `bytes`. Content up to the smaller of both is kept, new bytes are zero.
+    /// Resizes the content for `bytes`. Keeps content up to the smaller of both sizes; new bytes
+    /// are zero.
     pub(super) fn resize(&mut self, bytes: usize) {
         let (own, class) = (self.own(), class_of(bytes + OWN));
         let (old, new) = (layout(self.class()), layout(class));
@@ -171,8 +172,8 @@ impl Block {
         let Some(raw) = NonNull::new(raw) else { handle_alloc_error(new) };
         self.0 = raw;
         if new.size() > old.size() {
-            // SAFETY: valid for the new size, of which the part behind the old one is zeroed before
-            // anybody sees it.
+            // SAFETY: valid for the new size; the part behind the old size is zeroed before it can
+            // be read.
             unsafe { raw.as_ptr().add(old.size()).write_bytes(0, new.size() - old.size()) };
         }
         self.set_own(own & BEGINS_LATER | class);
@@ -190,7 +191,7 @@ impl Clone for Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        // SAFETY: allocated with this layout, and nobody else holds the pointer.
+        // SAFETY: allocated with this layout, and no other owner has the pointer.
         unsafe { dealloc(self.0.as_ptr(), layout(self.class())) };
     }
 }
@@ -247,7 +248,7 @@ mod tests {
         }
         block.set_start(0);
         assert_eq!(block.start(), 0);
-        // Overwriting it yields a wrong number.
+        // An overwritten offset is a wrong number, nothing worse.
         block.set_start(5);
         block.bytes_mut().fill(0xff);
         assert!(block.start() < 1 << 35);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! One entry of a packed list: how a value becomes bytes and back.
+//! One entry of a packed list: encoding and decoding of a value.
 //!
-//! HOT PATH: no allocation, no lock, no logging, no syscalls.
+//! HOT PATH: no allocation, no lock, no logging, no system call.
 //!
-//! Format (that of Redis's listpack, because RDB files and DUMP payloads carry it verbatim): an encoding byte
-//! that says kind and often length, the content, and the size of both written backwards ("back length") so
-//! that the list can be walked from its end. Every reader here takes bytes of unknown origin and answers
-//! `None` rather than reading past them.
+//! Format (that of Redis's listpack, because RDB files and DUMP payloads contain it verbatim): an
+//! encoding byte that states the kind and often the length, the content, and the size of both
+//! written backwards ("back length"), so that the list can be walked from its end. Every reader
+//! here accepts untrusted bytes and returns `None` rather than reading past them.
 
 use braid_base::number::parse_i64;
 
@@ -19,7 +19,8 @@ const INT_24: u8 = 0xF2;
 const INT_32: u8 = 0xF3;
 const INT_64: u8 = 0xF4;
 
-/// A value read from a packed list. Integers are stored in binary when their text is the canonical one.
+/// A value read from a packed list. Integers are stored in binary when their text is the canonical
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Element<'a> {
     /// A number; its text is the value.
@@ -86,8 +87,8 @@ pub fn decimal_len(number: i64) -> usize {
     digits + usize::from(number < 0)
 }
 
-/// What surrounds (or, for numbers, is) the content of an entry about to be written: `head`, then `body`,
-/// then `tail`.
+/// An entry about to be written: `head`, then `body`, then `tail`. For numbers the head contains
+/// the value.
 pub struct Encoded<'a> {
     head: [u8; 9],
     head_len: u8,
@@ -97,8 +98,8 @@ pub struct Encoded<'a> {
 }
 
 impl<'a> Encoded<'a> {
-    /// How `text` is stored: as a number when it is the canonical text of one. Texts of 4 GiB and more have
-    /// no encoding.
+    /// The encoding of `text`: a number if it is the canonical text of one. Texts of 4 GiB and more
+    /// have no encoding.
     #[inline]
     pub fn new(text: &'a [u8]) -> Option<Encoded<'a>> {
         // A canonical number has at most 20 bytes and begins with a digit or a minus.
@@ -111,7 +112,7 @@ impl<'a> Encoded<'a> {
         Encoded::of_bytes(text)
     }
 
-    /// How an element read elsewhere is stored.
+    /// The encoding of an element read from elsewhere.
     pub fn of(element: Element<'a>) -> Option<Encoded<'a>> {
         match element {
             Element::Int(number) => Some(Encoded::of_int(number)),
@@ -138,7 +139,7 @@ impl<'a> Encoded<'a> {
         Some(Encoded::with(head, head_len, body))
     }
 
-    /// How a number is stored, in the shortest of the integer forms.
+    /// The encoding of a number, in the shortest of the integer forms.
     #[inline]
     pub fn of_int(number: i64) -> Encoded<'static> {
         let mut head = [0; 9];
@@ -174,7 +175,7 @@ impl<'a> Encoded<'a> {
         Encoded { head, head_len, tail, tail_len, body }
     }
 
-    /// Encoding byte and whatever comes before the content; for a number everything but the back length.
+    /// The bytes before the content; for a number everything but the back length.
     #[inline]
     pub fn head(&self) -> &[u8] {
         &self.head[..usize::from(self.head_len.min(9))]
@@ -211,8 +212,7 @@ impl<'a> Encoded<'a> {
         self.head[0]
     }
 
-    /// The last eight bytes of the content, when it is that long: what differs most between texts that look
-    /// alike.
+    /// The last eight bytes of the content, if it has that many: similar texts mostly differ there.
     #[inline]
     pub fn last_bytes(&self) -> Option<[u8; 8]> {
         self.body.last_chunk().copied()
@@ -221,7 +221,7 @@ impl<'a> Encoded<'a> {
     /// True when `bytes` begins with exactly this value.
     #[inline]
     pub fn matches(&self, bytes: &[u8]) -> bool {
-        // A body's length is part of its head, so equal heads make equal lengths.
+        // The head contains the body's length, so equal heads imply equal lengths.
         let Some((head, rest)) = bytes.split_at_checked(usize::from(self.head_len)) else { return false };
         head[0] == self.head[0] && head == self.head() && rest.get(..self.body.len()) == Some(self.body)
     }
@@ -231,7 +231,7 @@ impl<'a> Encoded<'a> {
     pub fn write(&self, to: &mut [u8]) {
         let (head, body, tail) = (self.head(), self.body, self.tail());
         if let ([head], [tail]) = (head, tail) {
-            // Nearly always: no calls for copying single bytes.
+            // The common case; avoids calls for copying single bytes.
             to[0] = *head;
             to[1..1 + body.len()].copy_from_slice(body);
             to[1 + body.len()] = *tail;
@@ -245,8 +245,8 @@ impl<'a> Encoded<'a> {
     }
 }
 
-/// Number of bytes in which the back length of an entry of `length` bytes is written. The steps are one short
-/// of what 7 bits a byte could hold, as in Redis; readers depend on it.
+/// Number of bytes in the back length of an entry of `length` bytes. The steps are one short of the
+/// capacity of 7 bits per byte, as in Redis; readers depend on it.
 #[inline]
 pub fn back_len_size(length: usize) -> usize {
     match length {
@@ -272,7 +272,7 @@ fn write_back_len(to: &mut [u8; 5], length: usize) -> u8 {
     size as u8
 }
 
-/// Reads the back length that ends just before `end`: `(length, bytes it takes)`.
+/// Reads the back length that ends just before `end`: `(length, size in bytes)`.
 #[inline]
 pub fn read_back_len(bytes: &[u8], end: usize) -> Option<(usize, usize)> {
     let mut length = 0usize;
@@ -286,8 +286,9 @@ pub fn read_back_len(bytes: &[u8], end: usize) -> Option<(usize, usize)> {
     None
 }
 
-/// Size of the entry at `at` without its back length, read from its encoding; `None` at the end mark, at an
-/// unknown encoding, or where the bytes stop. The content itself may still reach past the end.
+/// Size of the entry at `at` without its back length, read from its encoding; `None` at the end
+/// mark, at an unknown encoding, or where the bytes end. The content itself may still reach past
+/// the end.
 #[inline]
 pub fn content_size(bytes: &[u8], at: usize) -> Option<usize> {
     let first = *bytes.get(at)?;

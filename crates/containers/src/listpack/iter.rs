@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Walking a packed list from both ends.
 //!
-//! HOT PATH: no allocation, no lock, no logging, no syscalls.
+//! HOT PATH: no allocation, no lock, no logging, no system call.
 
 use super::entry::{Element, decode, read_back_len};
 
@@ -15,11 +15,11 @@ pub struct Iter<'a> {
 
 impl<'a> Iter<'a> {
     pub(super) fn new(bytes: &'a [u8], at: usize, end: usize) -> Iter<'a> {
-        // Nothing before the stretch may be read backwards into, nor anything behind it forwards.
+        // A stretch must not be left in either direction.
         Iter { bytes: bytes.get(..end).unwrap_or_default(), at, end }
     }
 
-    /// Place of the entry that `next` gives.
+    /// Place of the entry that `next` returns.
     pub fn place(&self) -> usize {
         self.at
     }

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A packed list: many small values in one block of bytes, in the exact format of Redis's listpack.
 //!
-//! Small hashes, sets, sorted sets and lists are one packed list, long lists are many of them, and RDB files
-//! and DUMP payloads carry the bytes as they are. Format: total size (u32, little endian), number of entries
-//! (u16, 65535 when unknown), entries (see [`entry`]), the byte 255. In memory there may be spare room before
-//! and behind those bytes, so pushing and popping at either end moves nothing; the capacity is always a size
-//! class of the allocator.
+//! Small hashes, sets, sorted sets and lists are one packed list, long lists are many of them, and
+//! RDB files and DUMP payloads contain the bytes as they are. Format: total size (u32, little
+//! endian), number of entries (u16, 65535 if unknown), entries (see [`entry`]), the byte 255. In
+//! memory there may be spare room before and after those bytes, so pushing and popping at either
+//! end moves nothing; the capacity is always a size class of the allocator.
 //!
-//! Places are byte offsets from the start of the list; a change makes earlier places invalid (reading at a
-//! wrong place gives a wrong value or `None`, never a panic). Values enter only in their shortest encoding,
-//! also those of a foreign list ([`Listpack::from_bytes`] rewrites one that is not), so equal values have
-//! equal bytes. Invariant: `bytes()` always satisfies [`validate`] deeply.
+//! Places are byte offsets from the start of the list; a change invalidates earlier places (reading
+//! at a wrong place gives a wrong value or `None`, never a panic). Values are always stored in
+//! their shortest encoding, even those of a foreign list ([`Listpack::from_bytes`] rewrites one
+//! that is not), so equal values have equal bytes. Invariant: `bytes()` always passes a deep
+//! [`validate`].
 
 mod block;
 mod entry;
@@ -28,18 +29,18 @@ const COUNT_UNKNOWN: u16 = u16::MAX;
 /// A list without entries.
 const EMPTY: [u8; HEADER + 1] = [HEADER as u8 + 1, 0, 0, 0, 0, 0, entry::END];
 
-/// Bytes that the block of a list takes beside the list.
+/// Overhead of a list's block, in bytes.
 pub const BLOCK_BYTES: usize = block::OWN;
 
 /// Most bytes a packed list may grow to; Redis stops at the same size.
 pub const MAX_BYTES: usize = 1 << 30;
 
-/// From so many bytes on a packed collection is large: to copy it is quick, but not to compress what it has.
+/// A packed collection of this many bytes is large: copying it is quick, but compressing it is not.
 pub const LARGE_PACKED: usize = 64 * 1024;
 
-/// Checks bytes from outside. Shallow: sizes and end mark agree. Deep: every entry lies inside, its back
-/// length is right, and the number of entries is that of the header. Only deeply valid bytes may become a
-/// [`Listpack`].
+/// Checks untrusted bytes. Shallow: sizes and end mark agree. Deep: every entry is in bounds, its
+/// back length is right, and the number of entries is that of the header. Only deeply valid bytes
+/// may become a [`Listpack`].
 pub fn validate(bytes: &[u8], deep: bool) -> bool {
     let Some(header) = bytes.first_chunk::<HEADER>() else { return false };
     let total = u32::from_le_bytes([header[0], header[1], header[2], header[3]]) as usize;
@@ -71,9 +72,9 @@ pub struct Listpack {
     block: Block,
 }
 
-/// What is known of a list without its entries.
+/// A list's layout, known without looking at its entries.
 struct Head {
-    /// Where it begins in its block.
+    /// Offset of the list in its block.
     start: usize,
     /// Size of the wire format.
     total: usize,
@@ -115,8 +116,8 @@ impl Listpack {
         Listpack { block }
     }
 
-    /// A list with the given bytes, when they are deeply valid. Entries in needlessly long encodings are
-    /// rewritten.
+    /// A list of the given bytes, if they are deeply valid. Entries in needlessly long encodings
+    /// are rewritten.
     pub fn from_bytes(bytes: &[u8]) -> Option<Listpack> {
         if !validate(bytes, true) {
             return None;
@@ -151,7 +152,7 @@ impl Listpack {
         bytes.get(..total).unwrap_or_default()
     }
 
-    /// What stands in front of the entries, read at once.
+    /// Reads the layout at once.
     #[inline]
     fn head(&self) -> Head {
         let (start, content) = (self.start(), self.block.bytes());
@@ -176,7 +177,7 @@ impl Listpack {
         self.block.allocation_bytes()
     }
 
-    /// Number of entries. Takes a walk when the header does not know (from 65535 entries on).
+    /// Number of entries. Walks the list if the header does not state it (from 65535 entries on).
     #[inline]
     pub fn len(&self) -> usize {
         match self.header_count() {
@@ -185,7 +186,7 @@ impl Listpack {
         }
     }
 
-    /// True when there is no entry.
+    /// True if the list has no entries.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.byte_len() <= HEADER + 1
@@ -225,8 +226,8 @@ impl Listpack {
 
     // Changing.
 
-    /// Replaces `remove` bytes at `at` by `insert` bytes whose content the caller writes into what is
-    /// returned. `None`, and nothing is changed, when the list would grow beyond [`MAX_BYTES`]. Moves the
+    /// Replaces `remove` bytes at `at` by `insert` bytes, which the caller writes into the returned
+    /// slice. `None`, with nothing changed, if the list would grow beyond [`MAX_BYTES`]. Moves the
     /// shorter side.
     #[inline]
     fn splice(&mut self, at: usize, remove: usize, insert: usize) -> Option<&mut [u8]> {
@@ -250,14 +251,14 @@ impl Listpack {
                 if front_is_shorter && more <= start {
                     new_start = start - more;
                 } else if front_is_shorter || more > room_behind {
-                    // The room is on the other side: leave half of what remains on each, or the next push
-                    // would move it all again.
+                    // The spare room is on the other side: leave half of the rest on each, or the
+                    // next push would move everything again.
                     new_start = (self.block.room() - new_total) / 2;
                 }
             }
             let bytes = self.block.bytes_mut();
             let (to, tail, tail_to) = (new_start + at, from + remove, new_start + at + insert);
-            // Whichever side moves towards the other one goes last, or it would overwrite bytes not yet
+            // The side that moves towards the other goes last, or it would overwrite bytes not yet
             // moved.
             if new_start <= start {
                 bytes.copy_within(start..start + at, new_start);
@@ -274,7 +275,7 @@ impl Listpack {
         Some(&mut self.block.bytes_mut()[to..to + insert])
     }
 
-    /// Grows the block for a list of `new_total` bytes; says where that list shall begin.
+    /// Grows the block for a list of `new_total` bytes; returns the list's new offset.
     #[cold]
     fn grow(&mut self, new_total: usize, room_in_front: bool) -> usize {
         self.block.resize(new_total);
@@ -324,13 +325,15 @@ impl Listpack {
         self.byte_len().saturating_sub(1)
     }
 
-    /// Appends a value. False, and nothing is changed, when the list would grow beyond [`MAX_BYTES`].
+    /// Appends a value. False, and nothing is changed, when the list would grow beyond
+    /// [`MAX_BYTES`].
     #[inline]
     pub fn push_back(&mut self, text: &[u8]) -> bool {
         Encoded::new(text).is_some_and(|encoded| self.append_encoded(&encoded, None))
     }
 
-    /// Appends a field and its value at once. False, and nothing is changed, when there is no room for both.
+    /// Appends a field and its value at once. False, with nothing changed, if there is no room for
+    /// both.
     #[inline]
     pub fn push_back_pair(&mut self, field: &[u8], value: &[u8]) -> bool {
         match (Encoded::new(field), Encoded::new(value)) {
@@ -339,7 +342,7 @@ impl Listpack {
         }
     }
 
-    /// Puts a value in front. False when there is no room.
+    /// Prepends a value. False if there is no room.
     #[inline]
     pub fn push_front(&mut self, text: &[u8]) -> bool {
         Encoded::new(text).is_some_and(|encoded| self.insert_encoded(HEADER, &encoded))
@@ -350,18 +353,18 @@ impl Listpack {
         self.append_encoded(&Encoded::of_int(number), None)
     }
 
-    /// Puts a number in front. False when there is no room.
+    /// Prepends a number. False if there is no room.
     pub fn push_front_int(&mut self, number: i64) -> bool {
         self.insert_encoded(HEADER, &Encoded::of_int(number))
     }
 
-    /// Appends a value read elsewhere. False when there is no room.
+    /// Appends a value read elsewhere. False if there is no room.
     pub fn push_back_element(&mut self, element: Element<'_>) -> bool {
         Encoded::of(element).is_some_and(|encoded| self.append_encoded(&encoded, None))
     }
 
-    /// Puts a value in front of the entry at `at`, or at the end when `at` is [`Listpack::end`]; the new
-    /// entry is then at `at`. False when there is no room or `at` is no place.
+    /// Inserts a value before the entry at `at`, or at the end if `at` is [`Listpack::end`]; the
+    /// new entry is then at `at`. False if there is no room or `at` is not a place.
     pub fn insert(&mut self, at: usize, text: &[u8]) -> bool {
         let is_place = at >= HEADER && at <= self.end();
         is_place && Encoded::new(text).is_some_and(|encoded| self.insert_encoded(at, &encoded))
@@ -372,12 +375,12 @@ impl Listpack {
         at >= HEADER && at <= self.end() && self.insert_encoded(at, &Encoded::of_int(number))
     }
 
-    /// Puts `text` in the place of the entry at `at`. False when there is no such entry or no room.
+    /// Replaces the entry at `at` by `text`. False if there is no such entry or no room.
     pub fn replace(&mut self, at: usize, text: &[u8]) -> bool {
         Encoded::new(text).is_some_and(|encoded| self.replace_encoded(at, &encoded))
     }
 
-    /// Puts a number in the place of the entry at `at`. False when there is no such entry or no room.
+    /// Replaces the entry at `at` by a number. False if there is no such entry or no room.
     pub fn replace_int(&mut self, at: usize, number: i64) -> bool {
         self.replace_encoded(at, &Encoded::of_int(number))
     }
@@ -399,7 +402,7 @@ impl Listpack {
         (at.checked_add(size)? <= self.end()).then_some(size)
     }
 
-    /// Removes the entry at `at`; what followed it is then at `at`. False when there is no such entry.
+    /// Removes the entry at `at`; the next one is then at `at`. False if there is no such entry.
     #[inline]
     pub fn remove(&mut self, at: usize) -> bool {
         let Some(size) = self.entry_len(at) else { return false };
@@ -409,7 +412,7 @@ impl Listpack {
         true
     }
 
-    /// Removes up to `count` entries from `at` on; how many there were.
+    /// Removes up to `count` entries from `at` on; returns their number.
     pub fn remove_run(&mut self, at: usize, count: usize) -> usize {
         let (mut until, mut removed) = (at, 0);
         while removed < count {
@@ -425,7 +428,8 @@ impl Listpack {
         removed
     }
 
-    /// Removes up to `count` entries from position `index` on (negative: from the end); how many there were.
+    /// Removes up to `count` entries from position `index` on (negative: from the end); returns
+    /// their number.
     pub fn remove_range(&mut self, index: i64, count: usize) -> usize {
         self.seek(index).map_or(0, |at| self.remove_run(at, count))
     }
@@ -435,7 +439,7 @@ impl Listpack {
         *self = Listpack::new();
     }
 
-    /// Removes every entry and keeps the block, whose room is then all behind.
+    /// Removes every entry and keeps the block, with all its room behind the list.
     pub fn clear_keeping_room(&mut self) {
         self.block.set_start(0);
         self.block.bytes_mut()[..=HEADER].copy_from_slice(&EMPTY);
@@ -504,7 +508,7 @@ impl Listpack {
         self.block.set_start(new_start);
     }
 
-    /// Bytes that can be pushed before the block must grow or its content move: `(in front, behind)`.
+    /// Bytes that can be pushed before the block grows or its content moves: `(in front, behind)`.
     #[inline]
     pub fn room(&self) -> (usize, usize) {
         let head = self.head();
@@ -556,7 +560,8 @@ impl Listpack {
         at.checked_sub(content)?.checked_sub(taken).filter(|&place| place >= HEADER)
     }
 
-    /// Place of the entry at position `index` (negative: from the end), walking from the nearer side.
+    /// Place of the entry at position `index` (negative: from the end), walking from the nearer
+    /// side.
     pub fn seek(&self, index: i64) -> Option<usize> {
         let known = self.header_count();
         let mut index = index;
@@ -583,8 +588,8 @@ impl Listpack {
         }
     }
 
-    /// Place of the first entry from `from` on that holds `text`, looking only at every `skip + 1`th entry
-    /// (`skip` 1 finds the fields of a list of field and value pairs).
+    /// Place of the first entry from `from` on that holds `text`. `skip`: entries to skip after
+    /// each one compared (1 finds the fields of a list of field and value pairs).
     #[inline]
     pub fn find(&self, text: &[u8], from: usize, skip: usize) -> Option<usize> {
         let wanted = Encoded::new(text)?;
@@ -599,7 +604,8 @@ impl Listpack {
             if skipping == 0 {
                 if first == first_wanted {
                     let entry = bytes.get(at..)?;
-                    // Texts of one length often begin alike: their ends tell them apart without a call.
+                    // Texts of the same length often begin alike: compare their ends first, without
+                    // a call.
                     let maybe = match last_wanted {
                         Some(last) => entry.get(content_wanted - 8..content_wanted) == Some(&last),
                         None => true,

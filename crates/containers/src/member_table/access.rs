@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Walking, sampling and expiring the members of a table.
 //!
-//! HOT PATH: no allocation (but for sampling many), no lock, no logging, no syscalls.
+//! HOT PATH: no allocation (but for sampling many), no lock, no logging, no system call.
 
 use std::collections::HashSet;
 
@@ -45,12 +45,12 @@ impl<const VALUES: bool> Table<VALUES> {
         Iter { table: self, segment: 0, slot: 0 }
     }
 
-    /// Continues a scan at `cursor` (0 begins), gives about `count` members to `see`, and answers where to go
-    /// on (0: done). Every member that is there from the first call to the last is seen, whatever else comes
-    /// and goes between; one that stays is seen once.
+    /// Continues a scan at `cursor` (0 begins), passes about `count` members to `see`, and returns
+    /// the next cursor (0: done). Every member present throughout the scan is seen once, whatever
+    /// is added or removed meanwhile.
     pub fn scan(&self, cursor: u64, count: usize, mut see: impl FnMut(Member<'_>)) -> u64 {
-        // Each segment is an interval of points that later splits only halve. A cursor is the first point not
-        // yet visited, with its bits in reverse: few digits for most.
+        // Each segment is an interval of points that later splits only halve. A cursor is the first
+        // point not yet visited, with its bits in reverse: few digits for most.
         let mut point = cursor.reverse_bits();
         let mut seen = 0;
         loop {
@@ -62,7 +62,8 @@ impl<const VALUES: bool> Table<VALUES> {
                 segment.count().checked_div(count.max(1)).and_then(usize::checked_ilog2).unwrap_or(0);
             let bits = (depth + pieces).min(SCAN_BITS_MAX);
             let width = 1u64.checked_shl(64 - bits);
-            // The end of the interval of that width in which the point lies; none when it is the end of all.
+            // The end of the interval of that width in which the point lies; none when it is the
+            // end of all.
             let end = width.and_then(|width| (point & !(width - 1)).checked_add(width));
             let whole = bits == depth && width.is_none_or(|width| point & (width - 1) == 0);
             for slot in 0..segment.count() {
@@ -84,13 +85,13 @@ impl<const VALUES: bool> Table<VALUES> {
         }
     }
 
-    /// A member chosen with equal chances, as segment and slot.
+    /// The segment and slot of a member chosen with equal chances.
     fn random_place(&self, random: &mut fastrand::Rng) -> Option<(usize, usize)> {
         if self.len == 0 {
             return None;
         }
-        // A segment at random, a slot of the fullest possible segment at random; try again when there is no
-        // member in that slot. Every member is thus hit with the same chance at each try.
+        // A random segment, and a random slot of the fullest possible segment; try again if that
+        // slot has no member. Every member is thus hit with the same chance at each try.
         loop {
             let number = random.usize(..self.segments.len());
             let slot = random.usize(..self.count_bound.max(1));
@@ -106,7 +107,7 @@ impl<const VALUES: bool> Table<VALUES> {
         self.member_at(segment, slot)
     }
 
-    /// Removes a member chosen with equal chances, after `see` has looked at it.
+    /// Removes a member chosen with equal chances, after passing it to `see`.
     pub fn pop_random<R>(
         &mut self,
         random: &mut fastrand::Rng,
@@ -118,8 +119,8 @@ impl<const VALUES: bool> Table<VALUES> {
         Some(seen)
     }
 
-    /// Gives `count` different members (all when there are fewer) to `see`; every selection is equally
-    /// likely, the order is not random.
+    /// Passes `count` different members (all if there are fewer) to `see`; every selection is
+    /// equally likely, the order is not random.
     pub fn sample(&self, count: usize, random: &mut fastrand::Rng, mut see: impl FnMut(Member<'_>)) {
         if count >= self.len {
             self.iter().for_each(see);
@@ -134,7 +135,8 @@ impl<const VALUES: bool> Table<VALUES> {
                 }
             }
         } else {
-            // Each next member is taken with the chance of those still wanted among those still to come.
+            // Selection sampling: each member is taken with the chance of those still wanted among
+            // those left.
             let (mut wanted, mut left) = (count, self.len);
             for member in self.iter() {
                 if random.usize(..left.max(1)) < wanted {
@@ -161,7 +163,8 @@ impl<const VALUES: bool> Table<VALUES> {
 
     // Expiry.
 
-    /// Sets or clears a member's time of expiry; the old one, or `None` when there is no such member.
+    /// Sets or clears a member's time of expiry; returns the old one, or `None` if the member is
+    /// absent.
     pub fn set_expiry(&mut self, key: &[u8], expire_at: Option<i64>) -> Option<Option<i64>> {
         let member = self.get(key)?;
         let old = member.expire_at;
@@ -183,7 +186,7 @@ impl<const VALUES: bool> Table<VALUES> {
         self.extra.as_ref().map_or(0, |extra| extra.expiring.len())
     }
 
-    /// Number of members past their time; takes as long as there are such.
+    /// Number of members past their time; takes time in proportion to it.
     pub fn expired_len(&self, now_ms: i64) -> usize {
         match &self.extra {
             Some(extra) => extra.expiring.range(..(now_ms, 0)).count(),
@@ -191,8 +194,8 @@ impl<const VALUES: bool> Table<VALUES> {
         }
     }
 
-    /// Removes up to `max` members past their time, earliest first, each after `see` has looked at it; how
-    /// many there were.
+    /// Removes up to `max` members past their time, earliest first, each after passing it to `see`;
+    /// returns their number.
     pub fn remove_expired(&mut self, now_ms: i64, max: usize, mut see: impl FnMut(Member<'_>)) -> usize {
         let mut removed = 0;
         while removed < max {
@@ -214,14 +217,15 @@ impl<const VALUES: bool> Table<VALUES> {
                 self.remove_at(number, slot, Some(hash));
                 removed += 1;
             } else {
-                // Two members with equal hashes and times share one mention, which the other took along.
+                // Two members with equal hashes and times share one index item, which the other has
+                // removed.
                 self.extra_mut().expiring.remove(&(time, hash));
             }
         }
         removed
     }
 
-    /// Asserts everything that must hold between the parts.
+    /// Asserts all invariants between the parts.
     #[cfg(test)]
     pub(super) fn check(&self) {
         let mut len = 0;

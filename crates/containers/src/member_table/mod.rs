@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The table behind large sets and hashes: members in segments, no rehash of the whole, no allocation per
-//! member.
+//! The table behind large sets and hashes: members in segments, no rehash of the whole, no
+//! allocation per member.
 //!
-//! HOT PATH: no allocation but for growth, no lock, no logging, no syscalls.
+//! HOT PATH: no allocation but for growth, no lock, no logging, no system call.
 //!
 //! Each of its variable-sized segments ([`segment`]) holds the members whose hashes lie in one
 //! interval ([`order`]). Whenever there are more than [`LOAD`] members a segment on average, one
@@ -12,17 +12,17 @@
 //! at any time: those that the allocator gets back from some go to others, and memory is full
 //! whatever the number of members.
 //!
-//! Why not one allocation a member behind a table of pointers: a set member of 16 bytes costs 17 bytes and 3
-//! of index here (about 23 with everything), against 24 for its allocation and 10 to 12 for the pointer
-//! there, and most inserts allocate nothing.
+//! Why not one allocation a member behind a table of pointers: a set member of 16 bytes costs 17
+//! bytes and 3 of index here (about 23 with everything), against 24 for its allocation and 10 to 12
+//! for the pointer there, and most inserts allocate nothing.
 //!
-//! Splitting halves intervals: their order is what SCAN walks ([`scan`](Table::scan)), so its cursor survives
-//! growth and shrinking. Each table has its own random seed; members copied from one table in its order to
-//! another therefore spread there.
+//! Splitting halves intervals: their order is what SCAN walks ([`scan`](Table::scan)), so its
+//! cursor survives growth and shrinking. Each table has its own random seed; members copied from
+//! one table in its order to another therefore spread there.
 //!
-//! Expiry: a member may carry a time in ms. It is expired when `now > time`. The table never looks at a clock
-//! and never hides anything by itself: callers compare. An ordered index of the times exists only while some
-//! member has one.
+//! Expiry: a member may carry a time in ms. It is expired when `now > time`. The table never looks
+//! at a clock and never hides anything by itself: callers compare. An ordered index of the times
+//! exists only while some member has one.
 
 mod access;
 mod order;
@@ -42,24 +42,22 @@ use record::{Content, INLINE_MAX, Outside, Record};
 use segment::Segment;
 use segments::Segments;
 
-/// Members a segment on average, at which another segment is added.
+/// Average members per segment at which another segment is added.
 const LOAD: usize = 32;
-/// Members a segment on average, below which one is merged away.
+/// Average members per segment below which one is merged away.
 const LOAD_LOW: usize = 12;
 
-/// From where on a table is large ([`Table::is_large`]): segments, of some 32 members each, or
-/// bytes of contents outside of them.
+/// Size from which on a table is large ([`Table::is_large`]): number of segments, of some 32
+/// members each, or bytes of contents outside of them.
 const LARGE_SEGMENTS: usize = 64;
 const LARGE_BYTES: usize = 256 * 1024;
 
 /// A member of a table: key, value (empty in a table without values) and time of expiry in ms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member<'a> {
-    /// Key.
     pub key: &'a [u8],
-    /// Value.
     pub value: &'a [u8],
-    /// Time of expiry.
+    /// Time of expiry, in ms.
     pub expire_at: Option<i64>,
 }
 
@@ -71,18 +69,18 @@ impl Member<'_> {
     }
 }
 
-/// What happens to a member's time of expiry when its value is set.
+/// A member's time of expiry after its value is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiry {
-    /// It stays as it is.
+    /// Unchanged.
     Keep,
-    /// It has none from now on.
+    /// None.
     Clear,
-    /// It is this, in ms.
+    /// This time, in ms.
     At(i64),
 }
 
-/// What only some tables need.
+/// Parts that only some tables need.
 #[derive(Clone, Default)]
 struct Extra {
     outside: Outside,
@@ -122,9 +120,9 @@ impl<const VALUES: bool> Table<VALUES> {
         Table { segments: Segments::one(), len: 0, seed, extra: None, count_bound: 0 }
     }
 
-    /// The table as it is now for a second owner, who shares what memory it can until either of
-    /// them changes it (see [`cow`](crate::cow)). It is for reading: of the members that expire,
-    /// its index knows no more than whether there are any.
+    /// A copy-on-write copy for a second owner, which shares memory until either changes it (see
+    /// [`cow`](crate::cow)). It is for reading: its index of expiring members only tells whether
+    /// there are any.
     pub fn cow(&self) -> Table<VALUES> {
         let extra = self.extra.as_ref().map(|extra| {
             let expiring = extra.expiring.first().copied().into_iter().collect();
@@ -139,7 +137,7 @@ impl<const VALUES: bool> Table<VALUES> {
         }
     }
 
-    /// True when to read all of it takes long.
+    /// True if reading all of it takes long.
     pub fn is_large(&self) -> bool {
         self.segments.len() > LARGE_SEGMENTS
             || self.extra.as_ref().is_some_and(|extra| extra.outside.content_bytes() > LARGE_BYTES)
@@ -185,7 +183,7 @@ impl<const VALUES: bool> Table<VALUES> {
         order::place(order::name(order::point(hash), self.segments.len()))
     }
 
-    /// Bits of the hash by which a segment's members are told apart; its first bits choose the segment.
+    /// Bits of the hash that distinguish a segment's members; its first bits choose the segment.
     #[inline]
     fn tag(hash: u64) -> u8 {
         hash as u8
@@ -219,8 +217,8 @@ impl<const VALUES: bool> Table<VALUES> {
         let tags = segment.tags();
         let same = u64::from_ne_bytes([Self::tag(hash); 8]);
         let mut first = 0;
-        // Eight tags at a time. A byte that differs may be taken for the same, never the other way round; the
-        // key decides.
+        // Eight tags at a time. There may be false matches, but no false mismatches; the key
+        // decides.
         let (chunks, rest) = tags.as_chunks::<8>();
         for chunk in chunks {
             let differing = u64::from_le_bytes(*chunk) ^ same;
@@ -250,7 +248,7 @@ impl<const VALUES: bool> Table<VALUES> {
         })
     }
 
-    /// Slot of a key in its segment, and what is there.
+    /// Slot of a key in its segment, and the record there.
     #[inline]
     fn locate(&self, segment: usize, hash: u64, key: &[u8]) -> Option<(usize, Record<'_, VALUES>)> {
         let segment = self.segments.get(segment)?;
@@ -274,8 +272,8 @@ impl<const VALUES: bool> Table<VALUES> {
             .is_some_and(|segment| self.slot_of(segment, hash, key).is_some())
     }
 
-    /// Calls `see` for those of `keys` that are members, expired or not, in their order. Cheaper than asking
-    /// one by one, since the memory of several is fetched at the same time.
+    /// Calls `see` for those of `keys` that are members, expired or not, in their order. Cheaper
+    /// than single look-ups, since the memory of several is prefetched together.
     pub fn common<'k>(
         &self,
         keys: impl Iterator<Item = &'k [u8]>,
@@ -305,7 +303,7 @@ impl<const VALUES: bool> Table<VALUES> {
         }
     }
 
-    /// Adds a member without value and expiry. False when it was there (and is unchanged).
+    /// Adds a member without value and expiry. False, with nothing changed, if it was present.
     #[inline]
     pub fn add(&mut self, key: &[u8]) -> bool {
         let hash = self.hash(key);
@@ -382,8 +380,9 @@ impl<const VALUES: bool> Table<VALUES> {
 
     /// Adds a record that is not in the table, splitting until its segment can hold it.
     fn push(&mut self, hash: u64, record: &Record<'_, VALUES>) {
-        // A segment holds at least 5,000 records, and a hash with a secret seed does not put so many where 64
-        // are expected: not once in the lifetime of any machine. Splitting would even then help.
+        // A segment holds at least 5,000 records, and a hash with a secret seed does not put so
+        // many where 64 are expected: not once in the lifetime of any machine. Even then splitting
+        // would help.
         for _ in 0..1 << 20 {
             let at = self.segment_of(hash);
             if self.segments[at].push(Self::tag(hash), record) {
@@ -443,7 +442,7 @@ impl<const VALUES: bool> Table<VALUES> {
         self.remove_with(key, |_| ()).is_some()
     }
 
-    /// Removes a member after `see` has looked at it.
+    /// Removes a member after passing it to `see`.
     #[inline]
     pub fn remove_with<R>(&mut self, key: &[u8], see: impl FnOnce(Member<'_>) -> R) -> Option<R> {
         let hash = self.hash(key);
@@ -454,7 +453,7 @@ impl<const VALUES: bool> Table<VALUES> {
         Some(seen)
     }
 
-    /// Removes what is in a slot; the hash is computed when it is needed and not given.
+    /// Removes the record in a slot; computes the hash if it is needed and not given.
     fn remove_at(&mut self, segment: usize, slot: usize, hash: Option<u64>) {
         if self.extra.is_some() {
             let Some((record, _)) = self.segments[segment].record::<VALUES>(slot) else { return };
@@ -474,7 +473,7 @@ impl<const VALUES: bool> Table<VALUES> {
         }
     }
 
-    /// Adds a segment: the next in turn gives a part of its members to it.
+    /// Adds a segment: the next in turn gives it a part of its members.
     fn split_one(&mut self) {
         let segments = self.segments.len();
         let from = order::place(segments as u64);
@@ -487,7 +486,7 @@ impl<const VALUES: bool> Table<VALUES> {
         self.segments.push(goes);
     }
 
-    /// The last segment's members go back to the one they came from.
+    /// Merges the last segment back into the one that it was split from.
     fn merge_one(&mut self) {
         let last = self.segments.len() - 1;
         let into = order::place(last as u64);
@@ -497,7 +496,8 @@ impl<const VALUES: bool> Table<VALUES> {
             return;
         }
         if last.is_power_of_two() {
-            // The bound only ever grows, so a table that shrank gets a fresh one each time it has halved.
+            // The bound only grows, so a table that shrinks gets a fresh one each time it has
+            // halved.
             self.count_bound = self.segments.iter().map(Segment::count).max().unwrap_or(0);
             self.segments.shrink_to(2 * last);
         } else {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Which segment a hash belongs to: spiral storage (G. N. N. Martin, 1979), linear hashing without its waves.
+//! Which segment a hash belongs to: spiral storage (G. N. N. Martin, 1979), linear hashing without
+//! its waves.
 //!
-//! HOT PATH: no allocation, no lock, no logging, no syscalls.
+//! HOT PATH: no allocation, no lock, no logging, no system call.
 //!
-//! A hash is made a **point** between 0 and 1 (a fraction of 64 bits). Of `m` segments each has a **name**, a
-//! number from `m` to `2m - 1`, and holds the points whose binary digits, behind a leading one, begin with
-//! those of its name. Another segment is added by splitting the one with the smallest name: `m` goes, `2m`
-//! and `2m + 1` come, which leaves the names `m + 1` to `2m + 1`.
+//! A hash is made a **point** between 0 and 1 (a fraction of 64 bits). Of `m` segments each has a
+//! **name**, a number from `m` to `2m - 1`, and holds the points whose binary digits, behind a
+//! leading one, begin with those of its name. Another segment is added by splitting the one with
+//! the smallest name: `m` goes, `2m` and `2m + 1` come, which leaves the names `m + 1` to `2m + 1`.
 //!
 //! ```text
 //! m = 5:   0        .25       .5        .75        1
@@ -14,18 +15,18 @@
 //! m = 6:   |1000|1001|1010|1011|   110   |   111   |   5 was split
 //! ```
 //!
-//! Splitting in turn, all segments of a generation would have the same number of members if points were
-//! spread evenly: all would grow through the sizes of the allocator together, and leave nearly empty pages of
-//! each size behind (a third of a big hash's memory, once). So points are not spread evenly. They are twice
-//! as dense at 0, where the next segment is split, as at 1, so that those not yet split are full in the
-//! order in which their turns come: the fullest next. At any moment the segments' fill is spread in the same
-//! way between a half-full and a full one, however many there are, and what one leaves behind as it grows the
-//! next one takes.
+//! Splitting in turn, all segments of a generation would have the same number of members if points
+//! were spread evenly: all would grow through the sizes of the allocator together, and leave nearly
+//! empty pages of each size behind (a third of a big hash's memory, once). So points are not spread
+//! evenly. They are twice as dense at 0, where the next segment is split, as at 1, so that those
+//! not yet split are full in the order in which their turns come: the fullest next. At any moment
+//! the segments' fill is spread in the same way between a half-full and a full one, however many
+//! there are, and what one leaves behind as it grows the next one takes.
 
 /// The point of a hash, as a fraction of 64 bits. A larger hash has a larger point (or the same).
 ///
-/// For a hash `x` between 0 and 1 it is `x (2 + x) / 3`: near enough to `2^x - 1`, which would be exact, and
-/// with the same slopes at both ends up to a factor of two.
+/// For a hash `x` between 0 and 1 it is `x (2 + x) / 3`: near enough to `2^x - 1`, which would be
+/// exact, and with the same slopes at both ends up to a factor of two.
 #[inline]
 pub fn point(hash: u64) -> u64 {
     const THIRD: u64 = u64::MAX / 3;
@@ -45,8 +46,9 @@ pub fn name(point: u64, segments: usize) -> u64 {
 
 /// The place of a segment in the table's list.
 ///
-/// Of the two parts of a split one, the even one stays in its place and the odd one, `2m + 1`, comes last, at
-/// `m`. So an odd name stands at its half, and an even one where the name stood from which zeros made it.
+/// Of the two parts of a split one, the even one stays in its place and the odd one, `2m + 1`,
+/// comes last, at `m`. So an odd name stands at its half, and an even one where the name stood from
+/// which zeros made it.
 #[inline]
 pub fn place(name: u64) -> usize {
     (name >> name.trailing_zeros() >> 1) as usize

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! One member of a table as bytes: how key, value and expiry are laid out inside a segment.
+//! One member of a table as bytes: the layout of key, value and expiry inside a segment.
 //!
-//! HOT PATH: no allocation, no lock, no logging, no syscalls.
+//! HOT PATH: no allocation, no lock, no logging, no system call.
 //!
-//! Layout: a head byte (bit 7: an expiry follows, bit 6: the content lives outside, low 6 bits: length of the
-//! key, 63 meaning that the next byte adds to it), the expiry (8 bytes, ms, little endian) if any, then
-//! either the index of the content outside (4 bytes), or the key and, in tables with values, one byte of
-//! length and the value. So a member without expiry pays nothing for those that have one, and a short set
-//! member costs one byte over its text.
+//! Layout: a head byte (bit 7: an expiry follows, bit 6: the content is outside, low 6 bits: length
+//! of the key, 63 means that the next byte adds to it), the expiry (8 bytes, ms, little endian) if
+//! any, then either the index of the content outside (4 bytes), or the key and, in tables with
+//! values, one byte of length and the value. So a member without an expiry has no overhead for it,
+//! and a short set member costs one byte over its text.
 
 use std::sync::Arc;
 
@@ -19,15 +19,16 @@ const EXPIRES: u8 = 0x80;
 const OUTSIDE: u8 = 0x40;
 const LONG: u8 = 0x3F;
 
-/// Key and value together longer than this live outside of the segment, in an allocation of their own.
+/// Longer contents (key and value together) are outside of the segment, in an allocation of their
+/// own.
 pub const INLINE_MAX: usize = 192;
 
-/// Where the content of a record is.
+/// The content of a record, or its location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content<'a> {
     /// Key and value.
     Inline(&'a [u8], &'a [u8]),
-    /// The index under which the table keeps it.
+    /// Index of the content in the table's [`Outside`].
     Outside(u32),
 }
 
@@ -36,12 +37,12 @@ pub enum Content<'a> {
 pub struct Record<'a, const VALUES: bool> {
     /// Time of expiry in ms.
     pub expire_at: Option<i64>,
-    /// Key and value, or where they are.
+    /// Key and value, or their location.
     pub content: Content<'a>,
 }
 
-/// Length of the key that begins right behind this head byte, if it does: the key is short and inside, and
-/// does not expire.
+/// Length of the key that begins right behind this head byte, if one does: the key is short and
+/// inside, and has no expiry.
 #[inline]
 pub fn short_key_len(head: u8) -> Option<usize> {
     (head < LONG).then_some(usize::from(head))
@@ -106,8 +107,8 @@ impl<'a, const VALUES: bool> Record<'a, VALUES> {
             }
     }
 
-    /// Writes the record to `to`, which is exactly of its size. The content fits [`INLINE_MAX`] or is
-    /// outside.
+    /// Writes the record to `to`, which is exactly of its size. The content fits [`INLINE_MAX`] or
+    /// is outside.
     #[inline]
     pub fn write(&self, to: &mut [u8]) {
         let (key, value, mut flags) = match self.content {
@@ -151,8 +152,8 @@ fn read_value<const VALUES: bool>(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(usize::from(length))
 }
 
-/// Large contents, each in an allocation of its own, found by index. Kept in chunks so that growing never
-/// copies much. Clones share chunks and contents until one of them changes any.
+/// Large contents, each in an allocation of its own, found by index. Kept in chunks so that growing
+/// never copies much. Clones share chunks and contents until one of them changes any.
 #[derive(Clone, Default)]
 pub struct Outside {
     chunks: Vec<Arc<Vec<Option<Blob>>>>,
@@ -164,7 +165,7 @@ const CHUNK: usize = 256;
 const KEY_LEN: usize = 4;
 
 impl Outside {
-    /// Stores a content; its index.
+    /// Stores a content; returns its index.
     pub fn add(&mut self, key: &[u8], value: &[u8]) -> u32 {
         let mut content = Blob::with_capacity(KEY_LEN + key.len() + value.len());
         content.extend_from_slice(&(key.len() as u32).to_le_bytes());
@@ -203,12 +204,12 @@ impl Outside {
         split.unwrap_or_default()
     }
 
-    /// The same contents for a second owner, who only reads.
+    /// A second owner of the same contents, for reading.
     pub fn cow(&self) -> Outside {
         Outside { chunks: self.chunks.clone(), free: Vec::new(), bytes: self.bytes }
     }
 
-    /// Puts `value` over an old value of the same length; false when the lengths differ.
+    /// Overwrites an old value of the same length by `value`; false if the lengths differ.
     pub fn overwrite(&mut self, index: u32, value: &[u8]) -> bool {
         let key_len = self.get(index).0.len();
         let Some(Some(content)) = self.place(index) else { return false };

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A segment: some dozens of members in one block of memory.
 //!
-//! HOT PATH: no allocation but for growth, no lock, no logging, no syscalls.
+//! HOT PATH: no allocation but for growth, no lock, no logging, no system call.
 //!
-//! Layout of the block: number of slots (u16), dead bytes (u16), one tag byte per slot, one offset (u16) per
-//! slot, then the records in the order they came. The block's word holds the number of members and the used
-//! bytes of the record room. A tag is 8 bits of the member's hash, so a search looks at all tags at once and
-//! then at about one record. Removing only marks bytes dead; they are squeezed out when room is needed or
-//! when they are too many.
+//! Layout of the block: number of slots (u16), dead bytes (u16), one tag byte per slot, one offset
+//! (u16) per slot, then the records in the order they came. The block's word holds the number of
+//! members and the used bytes of the record room. A tag is 8 bits of the member's hash, so a search
+//! looks at all tags at once and then at about one record. Removing only marks bytes dead; they are
+//! squeezed out when room is needed or when they are too many.
 
 use super::record::{Record, short_key_len};
 use braid_base::prefetch::prefetch;
@@ -21,7 +21,7 @@ const HEADER: usize = 4;
 const SLOT: usize = 3;
 const ROOM_MAX: usize = u16::MAX as usize;
 
-/// A block of members; the hash of each is known to the table, not to the segment.
+/// A block of members; the table, not the segment, knows their hashes.
 #[derive(Clone)]
 pub struct Segment(ThinBlock);
 
@@ -32,7 +32,8 @@ impl Default for Segment {
 }
 
 impl Segment {
-    /// An empty segment for `members` of `bytes` together, and what more fits the allocation anyway.
+    /// An empty segment for `members` of `bytes` together, with the rest of the allocation as spare
+    /// room.
     pub fn with_room(members: usize, bytes: usize) -> Segment {
         let (members, bytes) = (members.min(ROOM_MAX), bytes.min(ROOM_MAX));
         let need = HEADER + SLOT * members + bytes;
@@ -45,7 +46,7 @@ impl Segment {
         segment
     }
 
-    /// The same segment for a second owner.
+    /// A second owner of the same segment.
     pub fn cow(&self) -> Segment {
         Segment(self.0.cow())
     }
@@ -126,7 +127,7 @@ impl Segment {
         self.number(HEADER + self.slots() + 2 * slot)
     }
 
-    /// Starts fetching what a search looks at first: the tags, and most of the offsets.
+    /// Prefetches the first memory that a search reads: the tags, and most of the offsets.
     #[inline]
     pub fn prefetch(&self) {
         let start = self.0.address();
@@ -140,8 +141,8 @@ impl Segment {
         Record::read(self.0.bytes().get(self.base() + self.offset(slot)..)?)
     }
 
-    /// Whether the record in a slot has `key`, where that is seen at its first bytes: a short key that lies
-    /// in the record and does not expire.
+    /// True or false if the first bytes tell whether the record in a slot has `key`: for a short
+    /// key inside the record, without an expiry. `None` otherwise.
     #[inline]
     pub fn has_short_key(&self, slot: usize, key: &[u8]) -> Option<bool> {
         let (&head, rest) = self.0.bytes().get(self.base() + self.offset(slot)..)?.split_first()?;
@@ -168,7 +169,8 @@ impl Segment {
         true
     }
 
-    /// Moves everything to a block with room for `members` more of `bytes` together, without dead bytes.
+    /// Moves everything to a block with room for `members` more of `bytes` together, without dead
+    /// bytes.
     #[cold]
     #[inline(never)]
     fn make_room<const VALUES: bool>(&mut self, members: usize, bytes: usize) -> bool {
@@ -213,7 +215,7 @@ impl Segment {
         true
     }
 
-    /// Deals the members to two new segments: those for which `goes` is true to the second.
+    /// Distributes the members over two new segments: those for which `goes` is true to the second.
     pub fn split<const VALUES: bool>(
         &self,
         mut goes: impl FnMut(&Record<'_, VALUES>) -> bool,
@@ -275,7 +277,7 @@ impl Segment {
         self.squeeze::<VALUES>();
     }
 
-    /// Puts another record in a slot. False, and nothing is changed, when there is no room.
+    /// Replaces the record in a slot. False, with nothing changed, if there is no room.
     pub fn replace<const VALUES: bool>(&mut self, slot: usize, record: &Record<'_, VALUES>) -> bool {
         let Some((_, old)) = self.record::<VALUES>(slot).filter(|_| slot < self.count()) else {
             return false;

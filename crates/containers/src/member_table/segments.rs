@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The segments of a table in their order: one list while they are few, chunks of a list otherwise.
+//! The segments of a table in order: one list while they are few, otherwise a list of chunks.
 //!
-//! HOT PATH: no allocation but for growth, no lock, no logging, no syscalls.
+//! HOT PATH: no allocation except for growth, no lock, no logging, no system call.
 //!
-//! Chunks count their owners ([`cow`](crate::cow)), so to share thousands of segments touches none
+//! Chunks count their owners ([`cow`](crate::cow)), so sharing thousands of segments touches none
 //! of them. A writer that changes a segment of a shared chunk copies the chunk first, whose
-//! segments are then shared one by one, and the one that it changes.
+//! segments are then shared one by one, and then the segment.
 //!
 //! Invariant: all chunks but the last are full, and none is empty.
 
@@ -17,10 +17,10 @@ use braid_base::alloc::size_class;
 use super::segment::Segment;
 use crate::cow::CowBox;
 
-/// Segments of a chunk: to copy one takes some microseconds. Up to so many are one list.
+/// Segments per chunk: copying a chunk takes some microseconds. Up to this many are one list.
 const CHUNK: usize = 256;
 
-/// How far ahead segments are fetched into the cache while each of them is shared.
+/// Prefetch distance while segments are shared one by one.
 const AHEAD: usize = 8;
 
 /// The segments of a chunk. A clone shares them.
@@ -104,7 +104,7 @@ impl Segments {
         }
     }
 
-    /// Gives back room beyond `len` segments. To be called when they have become half as many.
+    /// Frees capacity beyond `len` segments. To be called when their number has halved.
     pub fn shrink_to(&mut self, len: usize) {
         if let Segments::Chunks { chunks, len: now } = self
             && *now <= CHUNK / 2
@@ -126,7 +126,7 @@ impl Segments {
         few.iter().chain(chunks.iter().flat_map(|chunk| chunk.0.iter()))
     }
 
-    /// The same segments for a second owner.
+    /// A second owner of the same segments.
     pub fn cow(&self) -> Segments {
         match self {
             Segments::Few(few) => Segments::Few(cow_each(few).collect()),

@@ -38,8 +38,8 @@ fn a_large_table_grows_and_shrinks_with_all_members() {
 
 #[test]
 fn what_segments_leave_behind_as_they_grow_others_take() {
-    // As if the allocator never used the memory of one size for another: what it holds is the most that there
-    // ever was of each size.
+    // As if the allocator never reused the memory of one size for another: it holds the maximum
+    // that there ever was of each size.
     let mut table = Table::<true>::new();
     let mut most: BTreeMap<usize, usize> = BTreeMap::new();
     for number in 0..200_000 {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The log's part for replicas: the backlog, from which a replica that was disconnected continues,
+//! The log's part for replicas: the backlog, from which a replica continues after a disconnection,
 //! and asides, which are for replicas only.
 //!
-//! The backlog is no copy: it is the log's own chunks, kept until they are far enough behind the
-//! end. A reader may start at any offset in it.
+//! The backlog is not a copy: it consists of the log's own chunks, kept until they are far enough
+//! behind the end. A reader may start at any offset in it.
 //!
-//! An aside is a request that is no change (a PING that shows a replica that the link is alive, a
-//! request for its offset). It counts in the offsets, so that all replicas agree on them; readers
+//! An aside is a request that changes nothing (a PING that shows a replica that the link is alive,
+//! a request for its offset). It counts in the offsets, so that all replicas agree on them; readers
 //! that write files skip it.
 
 use std::collections::VecDeque;
@@ -20,21 +20,21 @@ use super::{Chunks, Journal, Reader, Writer};
 
 /// Bytes kept behind the end.
 pub(super) struct Backlog {
-    /// Nothing is kept from before this.
+    /// No data before this offset is kept.
     start: u64,
     size: u64,
 }
 
 impl Backlog {
-    /// The first offset that is kept while the log ends at `end`.
+    /// The first offset that is kept if the log ends at `end`.
     pub(super) fn first(&self, end: u64) -> u64 {
         self.start.max(end.saturating_sub(self.size))
     }
 }
 
 impl Chunks {
-    /// The first offset from which a new reader may begin: what the backlog keeps, and what is kept
-    /// beyond its size for readers of the same kind that are behind.
+    /// The first offset at which a new reader may begin: the start of the backlog, or earlier data
+    /// that is kept for readers of the same kind that are behind.
     fn first_kept(&self, end: u64) -> Option<u64> {
         let backlog = self.backlog.as_ref()?;
         let readers = self.readers.iter().filter(|reader| !reader.skips_asides);
@@ -44,7 +44,7 @@ impl Chunks {
     }
 }
 
-/// Where asides are, as long as there are readers that pass over them.
+/// The positions of asides, while there are readers that skip them.
 #[derive(Default)]
 pub(super) struct Asides(VecDeque<Range<u64>>);
 
@@ -55,7 +55,7 @@ impl Asides {
         self.0.get(index).cloned()
     }
 
-    /// Drops those that end before an offset, which no replica needs any more.
+    /// Drops the asides that end before an offset, which no replica needs any more.
     pub(super) fn forget_before(&mut self, offset: u64) {
         while self.0.front().is_some_and(|aside| aside.end <= offset) {
             self.0.pop_front();
@@ -63,13 +63,13 @@ impl Asides {
     }
 
     fn add(&mut self, aside: Range<u64>) {
-        // Threads that append at the same time may come here in another order.
+        // Threads that append at the same time may arrive here in another order.
         let index = self.0.partition_point(|other| other.start < aside.start);
         self.0.insert(index, aside);
     }
 }
 
-/// Range of a backlog.
+/// The range of a backlog.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Kept {
     /// The offset of its first byte.
@@ -79,19 +79,19 @@ pub struct Kept {
 }
 
 impl Journal {
-    /// Keeps up to `size` bytes behind the log's end from now on. Nobody may append meanwhile (the
+    /// Begins to keep up to `size` bytes behind the log's end. No thread may append meanwhile (the
     /// world is stopped).
     pub fn begin_backlog(&self, size: u64) {
         lock(&self.chunks).backlog = Some(Backlog { start: self.end(), size });
     }
 
-    /// Keeps nothing any more but what readers need.
+    /// From now on keeps only data that readers need.
     pub fn end_backlog(&self) {
         lock(&self.chunks).backlog = None;
         self.trim();
     }
 
-    /// Keeps more or less from now on, if there is a backlog.
+    /// Changes the size of the backlog, if there is one.
     pub fn resize_backlog(&self, size: u64) {
         let mut chunks = lock(&self.chunks);
         let end = self.end();
@@ -110,7 +110,8 @@ impl Journal {
         Some(Kept { first, len: end - first })
     }
 
-    /// A reader of everything from an offset on that is the end or in the backlog; nothing if it is neither.
+    /// A reader from an offset on, which must be the end or in the backlog; `None` if it is
+    /// neither.
     pub fn reader_from(&self, offset: u64) -> Option<Reader> {
         let mut chunks = lock(&self.chunks);
         let end = self.end();
@@ -119,25 +120,25 @@ impl Journal {
     }
 
     /// Appends a request that only readers from [`Journal::reader_from`] see. The thread is inside
-    /// of the gate.
+    /// the gate.
     ///
-    /// Returns the offsets at which it begins and ends.
+    /// Returns the offsets of its start and end.
     pub fn append_aside(&self, slot: usize, writer: &mut Writer, args: &[&[u8]]) -> std::ops::Range<u64> {
         let mut bytes = Vec::new();
         request::push(&mut bytes, args);
         self.append_asides(slot, writer, None, &bytes)
     }
 
-    /// As [`Journal::append_aside`], for a request of a client: it stands in the client's database,
-    /// as in Redis. If that has to be chosen first, all readers see the choice.
+    /// As [`Journal::append_aside`], for a client's request, which is journalled in the client's
+    /// database, as in Redis. If that must be selected first, all readers see the SELECT.
     pub fn append_aside_in(&self, slot: usize, writer: &mut Writer, db: u32, args: &[&[u8]]) {
         let mut bytes = Vec::new();
         request::push(&mut bytes, args);
         self.append_asides(slot, writer, Some(db), &bytes);
     }
 
-    /// Appends what a primary has sent, as it was received. `is_aside`: files pass over it. A
-    /// SELECT that it may lack is the caller's affair. The world is stopped.
+    /// Appends data received from a primary, unchanged. `is_aside`: files skip it. The caller adds
+    /// a SELECT if one is missing. The world is stopped.
     pub fn append_received(&self, slot: usize, writer: &mut Writer, bytes: &[u8], is_aside: bool) {
         if is_aside {
             self.append_asides(slot, writer, None, bytes);
@@ -150,7 +151,8 @@ impl Journal {
         writer.news = true;
     }
 
-    /// As [`Journal::append_aside_in`], with encoded requests. `db`: none if they stand in any.
+    /// As [`Journal::append_aside_in`], with encoded requests. `db`: `None` if the database does
+    /// not matter.
     #[cold]
     pub(super) fn append_asides(
         &self,
@@ -164,7 +166,8 @@ impl Journal {
         {
             let mut chunks = lock(&self.chunks);
             if chunks.readers.iter().any(|reader| reader.skips_asides) {
-                // Before the range is complete: no reader passes it without having been told.
+                // Before the range is complete, so that no reader passes the aside without knowing
+                // it.
                 chunks.asides.add(from..range.end);
             }
         }

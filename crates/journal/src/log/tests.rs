@@ -156,7 +156,7 @@ fn many_threads_append_and_one_reads() {
     assert_eq!(next, [UNITS; THREADS]);
 }
 
-/// A log to which small units are appended, by the numbers that they have.
+/// Appends small units to a log, identified by numbers.
 fn append_numbers(journal: &Journal, writer: &mut Writer, numbers: std::ops::Range<u32>) {
     let filling = [b'.'; if cfg!(miri) { 40 } else { 1000 }];
     for number in numbers {
@@ -165,7 +165,7 @@ fn append_numbers(journal: &Journal, writer: &mut Writer, numbers: std::ops::Ran
     }
 }
 
-/// Who writes a file and who feeds a replica, from the log's end on.
+/// A reader that writes a file and one that feeds a replica, from the log's end on.
 fn file_and_replica(journal: &Journal) -> (Reader, Reader) {
     let file = journal.reader();
     journal.begin_backlog(1 << 20);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Eviction policies (`maxmemory-policy`).
 
-/// What may be evicted, and in which order (`maxmemory-policy`).
+/// Which keys may be evicted, and in which order (`maxmemory-policy`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Policy {
@@ -36,12 +36,12 @@ impl Policy {
         matches!(self, Policy::AllKeysLfu | Policy::VolatileLfu)
     }
 
-    /// True if access clocks decide by recency.
+    /// True if eviction goes by recency.
     pub fn is_lru(self) -> bool {
         matches!(self, Policy::AllKeysLru | Policy::VolatileLru)
     }
 
-    /// True if only keys with an expiry may go.
+    /// True if only keys with an expiry may be evicted.
     pub fn is_volatile(self) -> bool {
         self as u8 >= Policy::VolatileLru as u8
     }

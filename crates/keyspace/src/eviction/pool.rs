@@ -2,20 +2,20 @@
 //! The pool of candidates for eviction: the best of all keys that a thread has sampled, kept from
 //! one eviction to the next.
 //!
-//! Each thread has its own, so it costs no lock. What stands here is a memory of keys, not the
-//! keys: they may have been used, changed or removed since, by any thread. Before one goes it is
+//! Each thread has its own pool, so no lock is needed. Candidates are notes about keys: the keys
+//! may have been used, changed or removed since, by any thread. Before a key is evicted it is
 //! looked up and compared with its [`Candidate::stamp`] under its lock.
 
 use super::Policy;
 
-/// Most candidates.
+/// Capacity of the pool.
 pub(super) const SIZE: usize = 16;
 
-/// A key that may be evicted, as it was when it was sampled.
+/// A key that may be evicted, as it was when sampled.
 pub(super) struct Candidate {
-    /// How much it deserves to go; larger goes first.
+    /// The largest score is evicted first.
     score: u64,
-    /// What the score was made from: the access clock, or the expiry.
+    /// The input of the score: the access clock, or the expiry.
     pub(super) stamp: u64,
     pub(super) db: u32,
     pub(super) key: Vec<u8>,
@@ -24,13 +24,13 @@ pub(super) struct Candidate {
 /// Candidates in ascending order of their scores.
 #[derive(Default)]
 pub struct Pool {
-    /// What the scores are of.
+    /// The policy by which the scores were computed.
     policy: Option<Policy>,
     candidates: Vec<Candidate>,
 }
 
 impl Pool {
-    /// Forgets candidates of another policy: their scores do not compare.
+    /// Drops candidates of another policy: their scores are not comparable.
     pub(super) fn prepare(&mut self, policy: Policy) {
         if self.policy != Some(policy) {
             *self = Pool { policy: Some(policy), candidates: Vec::with_capacity(SIZE) };
@@ -45,14 +45,14 @@ impl Pool {
         self.candidates.len() >= SIZE
     }
 
-    /// Takes a key in if there is room, or a worse one to give up for it.
+    /// Adds a key if there is room or a candidate with a lower score, which it replaces.
     pub(super) fn offer(&mut self, score: u64, stamp: u64, db: u32, key: &[u8]) {
         let is_full = self.is_full();
         if is_full && self.candidates.first().is_some_and(|worst| score <= worst.score) {
             return;
         }
         let mut at = self.candidates.partition_point(|candidate| candidate.score < score);
-        // Sampled before: its score is the same unless it was used since.
+        // Sampled before: the score is the same unless the key was used since.
         let same = self.candidates[at..].iter().take_while(|candidate| candidate.score == score);
         if same.into_iter().any(|candidate| candidate.db == db && candidate.key == key) {
             return;
@@ -68,7 +68,7 @@ impl Pool {
         self.candidates.insert(at, Candidate { score, stamp, db, key: name });
     }
 
-    /// Takes the best candidate out.
+    /// Removes and returns the best candidate.
     pub(super) fn take_best(&mut self) -> Option<Candidate> {
         self.candidates.pop()
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Collections of a table whose members expire: the table's side of its index
-//! (`member_expiry_index.rs`), which it allocates for the first of them and frees with the last.
+//! A table's side of the index of collections whose members expire (`member_expiry_index.rs`): it
+//! is allocated for the first such collection and freed with the last.
 //!
-//! HOT PATH: to a table without such collections a removal costs one load and one test.
+//! HOT PATH: in a table without such collections a removal costs one load and one test.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -24,11 +24,12 @@ impl Table {
     /// # Safety
     /// The caller holds the shard.
     pub unsafe fn expiring_collections(&self) -> usize {
-        // SAFETY: the pointer is null or a leaked box of this table's, changed only under the exclusive lock.
+        // SAFETY: the pointer is null or a leaked box of this table's, changed only under the
+        // exclusive lock.
         unsafe { self.members.load(Relaxed).as_ref() }.map_or(0, MemberExpiryIndex::len)
     }
 
-    /// Notes that the first member of the collection at a key expires at `at`.
+    /// Records that the earliest expiry of a member of the collection at a key is `at`.
     ///
     /// # Safety
     /// The caller holds the shard exclusively.
@@ -36,29 +37,29 @@ impl Table {
         if self.members.load(Relaxed).is_null() {
             self.members.store(Box::leak(Box::default()), Relaxed);
         }
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.with_members(|due| due.note(hash, at)) };
     }
 
-    /// Forgets what was noted about a key.
+    /// Removes a key from the index.
     ///
     /// # Safety
     /// The caller holds the shard exclusively.
     #[inline]
     pub unsafe fn forget_members(&self, hash: u64) {
         if self.next_member_expiry.load(Relaxed) != 0 {
-            // SAFETY: the caller's.
+            // SAFETY: guaranteed by the caller.
             unsafe { self.with_members(|due| due.forget(hash)) };
         }
     }
 
-    /// The hash of a key in whose collection a member is due; what was noted about the key is forgotten.
+    /// Removes and returns a key (its hash) of whose collection a member may be due.
     ///
     /// # Safety
     /// The caller holds the shard exclusively.
     pub unsafe fn take_due_members(&self, now: i64) -> Option<u64> {
         self.next_member_expiry().filter(|at| *at < now)?;
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.with_members(|due| due.take(now)) }.flatten()
     }
 
@@ -81,7 +82,7 @@ impl Table {
         Some(result)
     }
 
-    /// Frees the index of a table that is going away.
+    /// Frees the index together with its table.
     pub(super) fn drop_members(&mut self) {
         let members = std::mem::replace(self.members.get_mut(), std::ptr::null_mut());
         if !members.is_null() {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! How a table grows and shrinks: segments change size, split and merge; the directory doubles and halves.
+//! Growing and shrinking a table: segments change size, split and merge; the directory doubles and
+//! halves.
 //!
-//! Every step replaces at most one segment (or two neighbours) by new ones and retires the old: nobody who is
-//! still looking at them sees memory go, and nothing moves more than 4 KiB, the directory's words aside.
+//! Every step replaces at most one segment (or two neighbours) by new ones and retires the old, so
+//! a concurrent reader never loses the memory that it reads. Apart from the directory's words, no
+//! step moves more than 4 KiB.
 
 use braid_base::prefetch::prefetch;
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
@@ -17,8 +19,8 @@ use super::{DEPTH_MAX, DIRECTORY, Table, below_shard};
 use crate::limbo::Limbo;
 
 impl Table {
-    /// Links `new` wherever `old` is linked (that is, for all hashes that share `old`'s prefix) and retires
-    /// `old`.
+    /// Links `new` wherever `old` is linked (that is, for all hashes that share `old`'s prefix) and
+    /// retires `old`.
     fn relink(&self, old: Segment, new: Segment, prefix_hash: u64, limbo: &mut Limbo) {
         let root = self.root.load(Relaxed);
         if root & DIRECTORY == 0 {
@@ -32,8 +34,8 @@ impl Table {
         retire_segment(old, limbo);
     }
 
-    /// The directory words of all hashes (below the shard's bits) that share the first `depth` bits of
-    /// `prefix_hash`.
+    /// The directory words of all hashes (below the shard's bits) that share the first `depth` bits
+    /// of `prefix_hash`.
     fn words_of<'a>(root: u64, depth: u32, prefix_hash: u64) -> &'a [AtomicU64] {
         let global = (root >> 48) as u32;
         let span = 1usize << (global - depth);
@@ -54,7 +56,7 @@ impl Table {
             let class = if segment.buckets() < BUCKETS_MAX {
                 class_for(segment.len())
             } else {
-                // Sixteen million segments in one shard: from here on segments just get larger.
+                // Sixteen million segments in one shard: from here on segments only get larger.
                 u16::try_from(segment.buckets() * 2).expect("fewer than 10^12 keys")
             };
             let bigger = Segment::allocate(class, depth);
@@ -78,10 +80,11 @@ impl Table {
         if root & DIRECTORY == 0 || depth == (root >> 48) as u32 {
             root = self.double_directory(root, limbo);
         }
-        // The next bit of each key's hash decides; it is not in the slot, so the keys are hashed again.
+        // The next bit of each key's hash decides; it is not in the slot, so the keys are hashed
+        // again.
         segment.for_each_slot(|_, _, word| prefetch((word & ADDRESS) as usize as *const u8));
         let bit_of = |word: u64| below_shard(rehash(entry_of(word).key()), shard_bits) >> (63 - depth) & 1;
-        // One bit for each slot in use, in the order of the walk: no key is hashed twice.
+        // One bit for each used slot, in the order of the walk, so that no key is hashed twice.
         let mut bits = [0u64; (BUCKETS_MAX * SLOTS).div_ceil(64)];
         let (mut lens, mut at) = ([0u32; 2], 0);
         segment.for_each_slot(|_, _, word| {
@@ -111,7 +114,7 @@ impl Table {
         retire_segment(segment, limbo);
     }
 
-    /// Makes a directory, or one of twice the size; every segment is linked as before.
+    /// Makes a directory, or doubles it; every segment keeps its links.
     fn double_directory(&self, root: u64, limbo: &mut Limbo) -> u64 {
         let old: &[AtomicU64] =
             if root & DIRECTORY == 0 { std::slice::from_ref(&self.root) } else { Table::directory(root) };
@@ -126,10 +129,10 @@ impl Table {
         new_root
     }
 
-    /// Gives memory back after removals: a smaller segment, or one for two neighbours.
+    /// Gives memory back after removals: shrinks a segment, or merges two neighbours.
     pub(super) fn shrink(&self, segment: Segment, hash: u64, shard_bits: u32, limbo: &mut Limbo) {
         let below = below_shard(hash, shard_bits);
-        // The merged segment may fit its own neighbour; if nothing is removed from it any more, nobody else
+        // The merged segment may fit its own neighbour, too. Without further removals no later call
         // would notice.
         let mut last = segment;
         while let Some(merged) = self.merge(last, below, limbo) {
@@ -152,7 +155,7 @@ impl Table {
         }
     }
 
-    /// Makes one segment of two neighbours that fit one easily.
+    /// Merges two neighbours that leave enough room in one segment.
     fn merge(&self, segment: Segment, below: u64, limbo: &mut Limbo) -> Option<Segment> {
         let (root, depth) = (self.root.load(Relaxed), segment.header().depth.load(Relaxed));
         if depth == 0 {
@@ -180,9 +183,9 @@ impl Table {
         Some(merged)
     }
 
-    /// Halves the directory for as long as no segment needs all its bits. The search for one that does mostly
-    /// ends at its first words, so that looking after every merge costs little; a directory doubles again
-    /// only when a segment has filled up.
+    /// Halves the directory while no segment needs all its bits. The search for one that does
+    /// mostly ends at the first words, so looking after every merge costs little; a directory
+    /// doubles again only when a segment has filled up.
     fn halve_directory(&self, limbo: &mut Limbo) {
         loop {
             let root = self.root.load(Relaxed);
@@ -190,7 +193,8 @@ impl Table {
                 return;
             }
             let (old, depth) = (Table::directory(root), (root >> 48) as u32 - 1);
-            // One segment alone needs no directory: merging two to one removes it, so there are two at least.
+            // One segment alone needs no directory: merging two to one removes it, so there are two
+            // at least.
             let shared = |pair: &[AtomicU64]| pair[0].load(Relaxed) == pair[1].load(Relaxed);
             if depth == 0 || !old.chunks_exact(2).all(shared) {
                 return;
@@ -205,7 +209,8 @@ impl Table {
     }
 }
 
-/// The root word of a directory of `2^depth` empty words, which the caller fills before anyone sees them.
+/// The root word of a directory of `2^depth` empty words, which the caller fills before it
+/// publishes the directory.
 fn allocate_directory(depth: u32) -> u64 {
     let layout = directory_layout(depth);
     // SAFETY: the layout is not empty; zeroed memory is valid for atomic words.

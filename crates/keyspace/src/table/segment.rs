@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A segment of a table: a header line and 1 to 63 buckets of one cache line, probed, filled, emptied and
-//! copied.
+//! A segment of a table: a header line and 1 to 63 buckets of one cache line; probing, filling,
+//! emptying and copying it.
 //!
-//! HOT PATH: no allocation except of a segment, no lock, no logging, no system call. What a segment never
-//! does is know of directories or of other segments: `resize.rs` links and unlinks them. The layout is drawn
-//! in `table.rs`.
+//! HOT PATH: no allocation except of a segment, no lock, no logging, no system call. A segment
+//! never knows of directories or other segments: `resize.rs` links and unlinks them. The layout is
+//! drawn in `table.rs`.
 
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::ptr::NonNull;
@@ -30,8 +30,8 @@ pub(super) const NO_EXPIRY: i64 = i64::MAX;
 
 #[repr(C, align(64))]
 pub(super) struct Bucket {
-    /// Bytes 0..7: tags of the slots (0 = empty); byte 7: how many entries passed this bucket for want of
-    /// room (255: many).
+    /// Bytes 0..7: tags of the slots (0 = empty); byte 7: number of entries that passed this bucket
+    /// because it was full (255: many).
     pub(super) tags: AtomicU64,
     pub(super) slots: [AtomicU64; SLOTS],
 }
@@ -40,8 +40,8 @@ pub(super) struct Bucket {
 pub(super) struct SegmentHeader {
     pub(super) len: AtomicU32,
     pub(super) depth: AtomicU32,
-    /// No entry in here expires before this time (ms); a lower bound, made exact when expiry walks the
-    /// segment.
+    /// No entry of the segment expires before this time (ms); a lower bound, made exact when expiry
+    /// walks the segment.
     pub(super) next_expiry: AtomicI64,
 }
 
@@ -66,8 +66,8 @@ pub(super) fn home_of(position: u64, buckets: usize) -> usize {
     (position as usize * buckets) >> 16
 }
 
-/// Bytes of `word` that are zero, as their high bits. Exact up to the lowest one; above it there may be false
-/// ones.
+/// The zero bytes of `word`, as their high bits. Exact up to the lowest one; above it there may be
+/// false ones.
 #[inline]
 fn zero_bytes(word: u64) -> u64 {
     const LOW: u64 = 0x0101_0101_0101_0101;
@@ -76,7 +76,7 @@ fn zero_bytes(word: u64) -> u64 {
 
 const TAG_BYTES: u64 = 0x00ff_ffff_ffff_ffff;
 
-/// Where a slot is: its bucket and its index there.
+/// The location of a slot: its bucket and its index there.
 #[derive(Clone, Copy)]
 pub(super) struct SlotLocation {
     pub(super) bucket: NonNull<Bucket>,
@@ -128,8 +128,8 @@ impl Segment {
 
     #[inline]
     pub(super) fn header(&self) -> &SegmentHeader {
-        // SAFETY: a non-null segment's memory begins with its header and lives as long as it is linked or
-        // retired.
+        // SAFETY: a non-null segment's memory begins with its header and lives as long as it is
+        // linked or retired.
         unsafe { &*self.base().cast::<SegmentHeader>() }
     }
 
@@ -145,8 +145,8 @@ impl Segment {
         self.header().len.load(Relaxed) as usize
     }
 
-    /// Walks the buckets that may hold an entry of this hash; `found` is called with each slot whose bits
-    /// match.
+    /// Walks the buckets that may hold an entry of this hash; `found` is called with each slot
+    /// whose bits match.
     #[inline]
     pub(super) fn probe(self, hash: u64, mut found: impl FnMut(u64) -> bool) -> Option<(SlotLocation, u64)> {
         let (buckets, position) = (self.buckets(), position_of(hash));
@@ -160,7 +160,8 @@ impl Segment {
                 let slot = matches.trailing_zeros() as usize / 8;
                 let word = bucket.slots[slot].load(Acquire);
                 if word != 0 && word >> 48 == position && found(word) {
-                    // The word as it was compared: without the lock the slot may hold another entry by now.
+                    // The word as compared: without the lock the slot may hold another entry by
+                    // now.
                     return Some((SlotLocation { bucket: NonNull::from(bucket), slot }, word));
                 }
                 matches &= matches - 1;
@@ -194,7 +195,7 @@ impl Segment {
         }
     }
 
-    /// Empties a slot and takes back what its entry added to the overflow counts on its way there.
+    /// Empties a slot and undoes its entry's counts in the overflow bytes between home and slot.
     pub(super) fn clear(self, place: SlotLocation) {
         let buckets = self.buckets();
         let mut index = home_of(place.word() >> 48, buckets);
@@ -235,7 +236,8 @@ impl Segment {
         }
     }
 
-    /// Copies all slots into `target`, whose size differs; needs no entry, only the bits in the slots.
+    /// Copies all slots into `target`, which has another size. Needs no entry, only the bits in the
+    /// slots.
     pub(super) fn copy_into(self, target: Segment) {
         self.for_each_slot(|_, tag, word| target.place(tag, word));
         let header = target.header();
@@ -261,8 +263,8 @@ pub(super) fn entry_of<'a>(word: u64) -> Entry<'a> {
     unsafe { Entry::from_address(word & ADDRESS) }
 }
 
-/// Has the entries in a bucket, the first so many lines of each, fetched into the cache. How many
-/// entries there are.
+/// Prefetches the first `lines` cache lines of each entry in a bucket. Returns the number of
+/// entries.
 #[inline]
 pub(super) fn prefetch_entries(segment: Segment, index: usize, lines: usize) -> usize {
     let mut entries = 0;
@@ -280,7 +282,7 @@ pub(super) fn prefetch_entries(segment: Segment, index: usize, lines: usize) -> 
 }
 
 /// Visits the entries whose home is bucket `home` and whose position is at least `from`. Returns
-/// the sum of what `visit` answers.
+/// the sum of the results of `visit`.
 pub(super) fn scan_home<'a>(
     segment: Segment,
     home: usize,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Tests of the table against a plain map, with a checker that walks all of it and verifies each invariant
-//! that `table.rs` states.
+//! Tests of the table against a plain map, with a checker that walks the whole table and verifies
+//! each invariant that `table.rs` states.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -14,15 +14,17 @@ use super::*;
 use crate::entry::{Value, ValueRef};
 use crate::lazy_free::LazyFree;
 
-/// How a test hashes its keys: well, or as an enemy who knows the seeds would like it.
+/// Hash functions of the tests: a good one, and such as an attacker who knows the seeds would
+/// cause.
 #[derive(Clone, Copy, Debug)]
 enum Hashing {
     Good,
-    /// All positions among the last of the range: every home is the last bucket and overflow wraps around.
+    /// All positions at the end of the range: every home is the last bucket, and overflow wraps
+    /// around.
     OneHome,
-    /// One tag for all.
+    /// The same tag for all keys.
     OneTag,
-    /// Four different values of the bits that the directory looks at.
+    /// Four different values of the bits that choose the directory word.
     FewPrefixes,
     /// The directory's bits are nearly always zero: splits are lopsided.
     Lopsided,
@@ -45,7 +47,7 @@ impl Hashing {
     }
 }
 
-/// A table with what its operations need.
+/// A table with the arguments of its operations.
 struct Rig {
     table: Table,
     limbo: Limbo,
@@ -106,7 +108,7 @@ impl Rig {
         (due.iter().map(|entry| entry.key().to_vec()).collect(), complete)
     }
 
-    /// Walks the whole table and checks what `table.rs` promises.
+    /// Walks the whole table and checks the invariants that `table.rs` states.
     fn verify(&self) {
         let root = self.table.root.load(Relaxed);
         if root == 0 {
@@ -195,7 +197,7 @@ fn value_of(entry: Entry<'_>) -> (i64, Option<i64>) {
     (value, entry.expiry())
 }
 
-/// Key number `n`: short keys, long keys, an empty one.
+/// Key number `n`: short, long, or empty.
 fn key(n: u32) -> Vec<u8> {
     match n {
         0 => Vec::new(),
@@ -204,7 +206,7 @@ fn key(n: u32) -> Vec<u8> {
     }
 }
 
-/// `phases`: how many operations, and how many of 100 insert (the others remove).
+/// `phases`: number of operations, and percentage of them that insert (the others remove).
 fn run_against_map(hashing: Hashing, shard_bits: u32, seed: u64, keys: u32, phases: &[(u32, u32)]) {
     let (mut rig, mut model) = (Rig::new(hashing, shard_bits), HashMap::new());
     let mut random = fastrand::Rng::with_seed(seed);
@@ -241,7 +243,7 @@ fn run_against_map(hashing: Hashing, shard_bits: u32, seed: u64, keys: u32, phas
     );
 }
 
-/// What sizes are divided by.
+/// Divisor of the tests' sizes.
 const SHORTENING: u32 = if cfg!(miri) { 20 } else { 1 };
 const CASES: u32 = if cfg!(miri) { 2 } else { 40 };
 
@@ -326,7 +328,8 @@ proptest! {
                 model.remove(name);
             }
             rig.verify();
-            // Everything was walked that had to be: nothing is due any more, and the bound says so.
+            // All segments that might have due entries were walked: nothing is due any more, as the
+            // bound says.
             prop_assert!(rig.table.next_expiry().is_none_or(|at| at >= now));
         }
         prop_assert_eq!(rig.table.expires(), 0);
@@ -358,8 +361,8 @@ fn growth_goes_through_all_classes_and_back() {
         if n % 1_000 == 0 {
             rig.verify();
         }
-        // Memory follows the keys down: a bucket line holds 7, and a segment is a quarter full at least, but
-        // for what a directory takes and segments whose neighbours are still large.
+        // Memory follows the number of keys down: a bucket line holds 7, and a segment is at least
+        // a quarter full, apart from the directory and segments whose neighbours are still large.
         if n == 19_000 {
             assert!(rig.table.structure_bytes() < 1_000 * 64, "{} bytes", rig.table.structure_bytes());
         }
@@ -370,7 +373,8 @@ fn growth_goes_through_all_classes_and_back() {
 
 #[test]
 fn thousands_of_equal_hashes_only_cost_time() {
-    // Splitting cannot part them: segments outgrow all classes at the greatest depth, and shrink again.
+    // A split cannot separate these keys: segments outgrow all classes at the greatest depth, and
+    // shrink again.
     let mut rig = Rig::new(Hashing::Good, 0);
     let hash = 0x0123_4567_89ab_cdef;
     let names: Vec<_> = (0..2_000).map(|n| format!("same {n}")).collect();
@@ -436,7 +440,7 @@ fn expiry_stops_at_its_budget_and_goes_on_later() {
 
 #[test]
 fn walking_for_nothing_uses_the_budget_up() {
-    // Keys that lost their expiry leave stale bounds behind: many segments are walked and nothing is found.
+    // Keys that lost their expiry leave stale bounds behind: many segments are walked in vain.
     let mut rig = Rig::new(Hashing::Good, 0);
     (0..20_000).for_each(|n| rig.put(&key(n), 0, Some(10)));
     (1..20_000).for_each(|n| rig.put(&key(n), 0, None));
@@ -528,7 +532,7 @@ fn a_walk_ends_where_what_it_has_seen_weighs_enough() {
                 50
             })
         };
-        // Those with one home are visited together.
+        // Entries with the same home are visited together.
         assert!(seen - before < 20, "{}", seen - before);
         steps += 1;
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Walking a table: SCAN's cursor and order, samples for eviction, and what is past its expiry.
+//! Walking a table: SCAN's cursor and order, samples for eviction, and expired entries.
 //!
-//! Buckets in order are hash order, so a place in hash order means the same however segments have grown,
-//! split or merged since.
+//! Buckets in order are hash order, so a place in hash order keeps its meaning however segments
+//! have grown, split or merged since.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -10,30 +10,30 @@ use super::segment::{EXPIRES, NO_EXPIRY, Segment, entry_of, home_of, prefetch_en
 use super::{DEPTH_MAX, DIRECTORY, Table};
 use crate::entry::Entry;
 
-/// Where a SCAN stands within a table: before all of it, or at a position in the segment of a directory
-/// prefix.
+/// The position of a SCAN within a table: before all of it, or at a position in the segment of a
+/// directory prefix.
 ///
-/// As a number: the prefix left-aligned, a 1 behind its last bit to tell its length, zeros up to 25 bits, 16
-/// bits of position. Short enough for clients that keep cursors in floating-point numbers (53 bits) with up
-/// to 4096 shards.
+/// As a number: the prefix left-aligned, a 1 after its last bit to mark its length, zeros up to 25
+/// bits, 16 bits of position. It is short enough for clients that keep cursors in floating-point
+/// numbers (53 bits) with up to 4096 shards.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TableCursor(u64);
 
 impl TableCursor {
-    /// Bits that a cursor takes.
+    /// Bits of a cursor.
     pub const BITS: u32 = DEPTH_MAX + 1 + 16;
 
-    /// From its number.
+    /// The cursor with this number.
     pub fn from_bits(bits: u64) -> TableCursor {
         TableCursor(bits & ((1 << TableCursor::BITS) - 1))
     }
 
-    /// As a number below `2^BITS`.
+    /// The cursor as a number below `2^BITS`.
     pub fn bits(self) -> u64 {
         self.0
     }
 
-    /// `prefix`: left-aligned in [`DEPTH_MAX`] bits, of which `depth` count.
+    /// `prefix` is left-aligned in [`DEPTH_MAX`] bits, of which the first `depth` are significant.
     pub(super) fn new(prefix: u64, depth: u32, position: u64) -> TableCursor {
         TableCursor((prefix << 1 | 1 << (DEPTH_MAX - depth)) << 16 | position)
     }
@@ -49,7 +49,7 @@ impl TableCursor {
 }
 
 impl Table {
-    /// Each segment once, with the first hash prefix (below the shard's bits) it serves.
+    /// Each segment once, in hash order.
     pub(super) fn segments(&self) -> impl Iterator<Item = Segment> + '_ {
         let root = self.root.load(Relaxed);
         let mut index = 0;
@@ -65,8 +65,8 @@ impl Table {
         })
     }
 
-    /// The segment that serves a directory prefix, left-aligned in [`DEPTH_MAX`] bits, below a root
-    /// that is none without keys.
+    /// The segment that serves a directory prefix, left-aligned in [`DEPTH_MAX`] bits. `root` is
+    /// the table's root word; a table without keys has no segment.
     #[inline]
     fn segment_at(root: u64, prefix: u64) -> Segment {
         if root & DIRECTORY == 0 {
@@ -81,7 +81,7 @@ impl Table {
     /// # Safety
     /// The caller holds the shard.
     pub unsafe fn for_each<'a>(&self, mut visit: impl FnMut(Entry<'a>)) {
-        /// While the entries of a bucket are looked at, those of a later one come into the cache.
+        /// How many buckets ahead entries are prefetched.
         const AHEAD: usize = 4;
         for segment in self.segments() {
             let buckets = segment.buckets();
@@ -96,10 +96,10 @@ impl Table {
         }
     }
 
-    /// Visits the entries from `cursor` on, at least `count` of them (all that share a home bucket are
-    /// visited together), or to the end. Returns where to go on, or nothing at the end. Entries that stay in
-    /// the table throughout a series of calls are visited at least once, whatever happens to the segments in
-    /// between.
+    /// Visits the entries from `cursor` on, at least `count` of them (all entries that share a home
+    /// bucket are visited together), or up to the end. Returns the next cursor, `None` at the end.
+    /// Entries that stay in the table throughout a series of calls are visited at least once,
+    /// however segments change in between.
     ///
     /// # Safety
     /// The caller holds the shard.
@@ -113,11 +113,11 @@ impl Table {
             visit(entry);
             1
         };
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.scan_weighed(cursor, count, weigh) }
     }
 
-    /// As [`Table::scan`], until what `visit` answers adds up to `most`.
+    /// As [`Table::scan`], until the results of `visit` add up to `most`.
     ///
     /// # Safety
     /// The caller holds the shard.
@@ -137,8 +137,8 @@ impl Table {
             let segment = Table::segment_at(root, prefix);
             let (buckets, depth) = (segment.buckets(), segment.header().depth.load(Relaxed));
             let span = 1u64 << (DEPTH_MAX - depth);
-            // The segment that the cursor stood in was merged with its neighbour: what the position says
-            // holds for a part of the segment only. It is visited as a whole, in one go, so that cursors
+            // The cursor's segment was merged with its neighbour: the position is valid for a part
+            // of the segment only. The segment is visited as a whole, in one go, so that cursors
             // never move back.
             let merged = prefix & (span - 1) != 0 || (position > 0 && cursor_depth > depth);
             if merged {
@@ -148,7 +148,7 @@ impl Table {
             let mut home = home_of(position, buckets);
             prefetch_entries(segment, home, 1);
             while home < buckets {
-                // While these are looked at, those of the next bucket come into the cache.
+                // Prefetch the next bucket's entries while these are visited.
                 if home + 1 < buckets {
                     prefetch_entries(segment, home + 1, 1);
                 }
@@ -171,9 +171,9 @@ impl Table {
         }
     }
 
-    /// Has the entries fetched into the cache that [`Table::scan`] would visit, about `count` of
-    /// them, so many lines of each: then whoever holds the shard need not wait for memory. A hint:
-    /// nothing is read but the table's own words.
+    /// Prefetches the entries that [`Table::scan`] would visit, about `count` of them, `lines`
+    /// cache lines of each, so that the scan under the lock does not wait for memory. A hint only:
+    /// reads nothing but the table's own words.
     ///
     /// # Safety
     /// The caller is inside the gate or holds the shard.
@@ -199,7 +199,7 @@ impl Table {
         }
     }
 
-    /// The entries of one bucket somewhere in the table, chosen by `random` bits: up to 7, perhaps none.
+    /// The entries of one bucket somewhere in the table, chosen by `random` bits: 0 to 7 of them.
     ///
     /// # Safety
     /// The caller holds the shard.
@@ -215,7 +215,7 @@ impl Table {
             Segment(words[(random >> 32) as usize & (words.len() - 1)].load(Relaxed))
         };
         let index = home_of(random & 0xffff, segment.buckets());
-        // All at once: waiting for one after the other is what a sample costs.
+        // Prefetch all at once: the cost of a sample is its cache misses.
         prefetch_entries(segment, index, 1);
         let bucket = segment.bucket(index);
         for slot in &bucket.slots {
@@ -226,9 +226,9 @@ impl Table {
         }
     }
 
-    /// Collects entries past their expiry from one or more segments that may have some, stopping after about
-    /// `budget` entries were looked at. Bounds of the segments walked become exact. Returns how many entries
-    /// were looked at (8 buckets walked count as one more), and false if more is due.
+    /// Collects entries past their expiry from segments that may have some, stopping after about
+    /// `budget` entries. Makes the bounds of the segments walked exact. Returns the number of
+    /// entries examined (8 buckets walked count as one more), and false if more is due.
     ///
     /// # Safety
     /// The caller holds the shard exclusively.
@@ -243,7 +243,7 @@ impl Table {
                 continue;
             }
             let mut next = NO_EXPIRY;
-            // Walking costs something even where nothing carries an expiry any more.
+            // Walking costs something even where no entry carries an expiry any more.
             looked += segment.buckets().div_ceil(8);
             segment.for_each_slot(|_, _, word| {
                 if word & EXPIRES != 0 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What every change of a key goes through: [`Txn::before_change`], where the old form of an entry
-//! is still in place, and [`Txn::changed`], where those who take an interest learn of it. Also the
-//! collections' common ends: they are made when first written, they go when empty, and their
-//! members expire.
+//! The common part of all changes of a key: [`Txn::before_change`], where the old form of an entry
+//! is still in place, and [`Txn::changed`], which informs watchers, waiters and tracking clients.
+//! Also the life cycle of collections: they are created by their first write, removed when empty,
+//! and their members expire.
 //!
 //! HOT PATH: no allocation beyond the entry's own, no logging, no system call.
 
@@ -19,8 +19,8 @@ use crate::object::{Collection, ExpiredMembers, Object, ObjectType};
 const EXPIRED: Event = Event { class: class::EXPIRED, name: "expired" };
 
 impl<'a> Txn<'a> {
-    /// The entry of a key that is about to be written: an expired one is removed first. Marks the
-    /// key as used.
+    /// The entry of a key that is about to be written. Removes the entry first if it is expired.
+    /// Marks the key as used.
     #[inline]
     pub fn write(&mut self, key: &[u8]) -> Option<Entry<'_>> {
         let hash = self.hash(key);
@@ -30,8 +30,8 @@ impl<'a> Txn<'a> {
         Some(entry)
     }
 
-    /// The collection of type `T` at a key, for writing. Call [`Txn::changed`] after changing it, and
-    /// [`Txn::delete`] when it became empty.
+    /// The collection of type `T` at a key, for writing. Call [`Txn::changed`] after changing it,
+    /// and [`Txn::delete`] when it became empty.
     pub fn write_as<'s, T: ObjectType>(&'s mut self, key: &[u8]) -> Result<Option<&'s mut T>, WrongType> {
         let Some(entry) = self.write(key) else { return Ok(None) };
         if entry.value_type() != T::TYPE {
@@ -42,15 +42,15 @@ impl<'a> Txn<'a> {
         Ok(Some(unsafe { entry.object_mut::<T>() }))
     }
 
-    /// The collection at a key, for writing, whatever its type; nothing for a string. As for
-    /// [`Txn::write_as`] otherwise.
+    /// The collection at a key, for writing, whatever its type; `None` for a string. Otherwise as
+    /// [`Txn::write_as`].
     pub fn write_any(&mut self, key: &[u8]) -> Option<&mut dyn Collection> {
         // SAFETY: `write` asserts the exclusive lock; the result borrows the transaction, so it is
         // the only reference.
         unsafe { self.write(key)?.collection_mut() }
     }
 
-    /// As [`Txn::write_as`], making the collection with `make` if the key is absent.
+    /// As [`Txn::write_as`], but creates an absent collection with `make`.
     pub fn write_or_create<'s, T: ObjectType>(
         &'s mut self,
         key: &[u8],
@@ -79,14 +79,15 @@ impl<'a> Txn<'a> {
         Ok(unsafe { entry.object_mut::<T>() })
     }
 
-    /// The same entry with a lifetime of its own, so that the transaction can be changed while it is at hand.
+    /// The same entry with an unbound lifetime, so that the transaction can be changed while it is
+    /// used.
     #[inline]
     pub(super) fn unbound<'e>(&self, entry: Entry<'_>) -> Entry<'e> {
         // SAFETY: the entry is linked; callers use the result before they unlink and retire it.
         unsafe { Entry::from_address(entry.address()) }
     }
 
-    /// The entry of a key under its exclusive lock, if not expired; an expired one is removed.
+    /// The unexpired entry of a key under its exclusive lock; an expired one is removed.
     #[inline]
     pub(super) fn find_live(&mut self, hash: u64, key: &[u8]) -> Option<Entry<'a>> {
         let table = self.shard(hash, true).table(self.db);
@@ -105,14 +106,14 @@ impl<'a> Txn<'a> {
         self.remove_expired(hash, entry);
     }
 
-    /// Removes a key if it is past its expiry. True if it is still there, with an expiry.
+    /// Removes a key if it is past its expiry. True if the key is still there and has an expiry.
     pub(crate) fn expire_at(&mut self, key: &[u8], now: i64) -> bool {
         let Some(expiry) = self.find(key).and_then(Entry::expiry) else { return false };
         if expiry >= now {
             return true;
         }
         self.now = now;
-        // Looking for what lives removes it.
+        // `find_live` removes it.
         let _ = self.find_live(self.hash(key), key);
         false
     }
@@ -128,7 +129,7 @@ impl<'a> Txn<'a> {
         self.unlink(hash, entry);
     }
 
-    /// Tells that an entry is about to be lost, with its value if that is wanted and it is a string.
+    /// Reports the loss of an entry, with its value if it is a string and such values are wanted.
     #[cold]
     pub(crate) fn notify_loss(&self, event: Event, entry: Entry<'_>) {
         let mut scratch = [0; 20];
@@ -138,8 +139,8 @@ impl<'a> Txn<'a> {
         self.keyspace.tell_event(self.context.slot, self.db, event, entry.key(), value);
     }
 
-    /// Every change of an entry comes through here while its old form is still in place. What wants
-    /// to keep old forms (a snapshot in progress) hooks in here and nowhere else.
+    /// Called by every change of an entry while its old form is still in place. Anything that keeps
+    /// old forms (a snapshot in progress) hooks in here and nowhere else.
     #[inline]
     pub(super) fn before_change(&self, entry: Entry<'_>) {
         debug_assert!(self.covers(self.keyspace.shard_of(self.keyspace.hash(entry.key())), true));
@@ -148,9 +149,8 @@ impl<'a> Txn<'a> {
         }
     }
 
-    /// Tells watchers that a key changed and what happened to it, and counts the change. Setting,
-    /// deleting, renaming and expiring do this themselves; call it after changing a collection in
-    /// place.
+    /// Informs watchers of a change of a key, reports its event and counts it. Setting, deleting,
+    /// renaming and expiring do this themselves; call it after changing a collection in place.
     #[inline]
     pub fn changed(&mut self, event: Event, key: &[u8]) {
         let hash = self.hash(key);
@@ -159,14 +159,14 @@ impl<'a> Txn<'a> {
         self.context.counters.dirty.add(1);
     }
 
-    /// Counts changes that watchers are not told of, as stock servers do not: of what belongs to a
-    /// stream's consumer groups.
+    /// Counts changes of which watchers are not informed, as in stock servers: those of a stream's
+    /// consumer groups.
     pub fn count_changes(&mut self, changes: u64) {
         self.context.counters.dirty.add(changes);
     }
 
-    /// As [`Txn::count_changes`] for one change of a key, where those who wait for the key have to
-    /// look again.
+    /// As [`Txn::count_changes`] for one change of a key, after which clients that wait for the key
+    /// must look again.
     pub fn changed_for_waiters(&mut self, event: Event, key: &[u8]) {
         self.notify(event, key);
         let hash = self.hash(key);
@@ -177,7 +177,7 @@ impl<'a> Txn<'a> {
     }
 
     /// As [`Txn::changed`], after a change in place that counts as `changes`; with `empty` the
-    /// collection has nothing left and its key goes.
+    /// collection has become empty and its key is removed.
     #[inline]
     pub fn settle(&mut self, event: Event, key: &[u8], changes: u64, empty: bool) {
         let hash = self.hash(key);
@@ -192,8 +192,8 @@ impl<'a> Txn<'a> {
         self.context.counters.dirty.add(changes);
     }
 
-    /// As [`Txn::settle`] for a collection of which `expired` members past their expiry were
-    /// removed, too. Without a change of either kind nobody is told anything.
+    /// As [`Txn::settle`] for a collection from which `expired` members past their expiry were
+    /// removed, too. Without a change of either kind it does nothing.
     #[inline]
     pub fn settle_expiring(
         &mut self,
@@ -216,8 +216,8 @@ impl<'a> Txn<'a> {
         self.settle(event, key, changes, empty);
     }
 
-    /// Notes when the members of the collection at a key begin to expire; call it after giving one
-    /// an expiry, so that it is removed though nobody asks for it.
+    /// Records the earliest expiry of a member of the collection at a key; call it after giving a
+    /// member an expiry, so that active expiry removes it.
     pub fn note_member_expiry(&mut self, key: &[u8]) {
         let hash = self.hash(key);
         let Some(entry) = self.find_live(hash, key) else { return };
@@ -233,9 +233,9 @@ impl<'a> Txn<'a> {
         }
     }
 
-    /// Removes up to `most` members past their expiry from a collection of the held shard where
-    /// some are due, and the key with the last of them. How many there were; nothing when no
-    /// collection has any.
+    /// Removes up to `most` expired members from a collection of the held shard, and the key with
+    /// the last member. Returns the number of members removed; `None` when no collection has any
+    /// due.
     pub(crate) fn expire_members(&mut self, shard: u32, most: usize) -> Option<usize> {
         let keyspace = self.keyspace;
         let table = keyspace.shard(shard).table(self.db);
@@ -244,7 +244,7 @@ impl<'a> Txn<'a> {
         let hash = unsafe { table.take_due_members(self.now) }?;
         // SAFETY: as above.
         let found: Option<Entry<'a>> = unsafe { table.find_hash(hash, keyspace.shard_bits(), rehash) };
-        // A key that is past its own expiry goes as a whole, by the other way.
+        // A key that is past its own expiry is removed as a whole, by the expiry of keys.
         let Some(entry) = found.filter(|entry| !entry.is_expired(self.now)) else { return Some(0) };
         // SAFETY: the shard is held exclusively, and no other reference to the collection exists.
         let (gone, empty) = match unsafe { entry.collection_mut() } {
@@ -289,7 +289,7 @@ impl<'a> Txn<'a> {
         }
     }
 
-    /// Tells those who take an interest in a key that it changed.
+    /// Informs watchers, waiters and tracking clients of a key's change.
     #[cold]
     pub(super) fn tell(&self, shard: &Shard, hash: u64, key: &[u8]) {
         // SAFETY: the shard is held exclusively.
@@ -309,8 +309,8 @@ impl<'a> Txn<'a> {
 
     pub(super) fn note_ready(&self, db: u32, key: &[u8]) {
         let mut ready = self.context.ready.borrow_mut();
-        // A command that changes a key many times does so in a row, mostly; to look at a key twice
-        // does no harm.
+        // A command that changes a key many times mostly does so in a row; serving a key twice is
+        // harmless.
         if ready.last().is_none_or(|(last_db, last)| *last_db != db || **last != *key) {
             ready.push((db, key.into()));
         }
@@ -334,7 +334,7 @@ impl<'a> Txn<'a> {
         }
     }
 
-    /// A key has been given an expiry.
+    /// Records a key to which a client of a replica has given an expiry.
     #[inline]
     pub(super) fn note_own_expiring(&self, key: &[u8]) {
         if self.keyspace.settings.notes_own_expiring.load(Relaxed) && self.now != NOTHING_EXPIRED {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What is done to a key whatever it holds: deleting, expiry, renaming, copying, exchanging databases.
+//! Operations on a key of any type: delete, expiry, rename, copy, and the exchange of databases.
 
 use super::{EXPIRE, Expiry, HeldLocks, Txn};
 use crate::entry::{Entry, Value, ValueRef};
@@ -12,7 +12,7 @@ const RENAMED: [Event; 2] = [Event::generic("rename_from"), Event::generic("rena
 const MOVED: [Event; 2] = [Event::generic("move_from"), Event::generic("move_to")];
 
 impl<'a> Txn<'a> {
-    /// Deletes a key, and tells that. False if it was not there (or expired).
+    /// Deletes a key and reports the event. False if it was missing or expired.
     pub fn delete(&mut self, key: &[u8]) -> bool {
         let removed = self.remove(key);
         if removed {
@@ -21,7 +21,7 @@ impl<'a> Txn<'a> {
         removed
     }
 
-    /// As [`Txn::delete`], without telling of it as an event.
+    /// As [`Txn::delete`], without an event.
     pub fn remove(&mut self, key: &[u8]) -> bool {
         let hash = self.hash(key);
         let removed = self.discard(hash, key);
@@ -29,7 +29,7 @@ impl<'a> Txn<'a> {
         removed
     }
 
-    /// Removes a key without counting a change to the dataset (it is part of another).
+    /// Removes a key without counting a change (it is part of another change).
     pub(super) fn discard(&mut self, hash: u64, key: &[u8]) -> bool {
         let Some(entry) = self.find_live(hash, key) else { return false };
         self.before_change(entry);
@@ -38,8 +38,8 @@ impl<'a> Txn<'a> {
         true
     }
 
-    /// Sets or clears a key's expiry. False if the key is not there. Clearing what is not set
-    /// changes nothing.
+    /// Sets or clears a key's expiry. False if the key is missing. Clearing an expiry that is not
+    /// set changes nothing.
     pub fn set_expiry(&mut self, key: &[u8], at: Option<i64>) -> bool {
         let hash = self.hash(key);
         let Some(entry) = self.find_live(hash, key) else { return false };
@@ -74,13 +74,13 @@ impl<'a> Txn<'a> {
         }
     }
 
-    /// Moves the value (with its expiry) from a key of this database to a key of database `to_db`,
-    /// where it replaces what was there. The source must exist.
+    /// Moves the value and the expiry from a key of this database to a key of database `to_db`,
+    /// replacing that one. The source must exist.
     pub fn rename(&mut self, from: &[u8], to_db: u32, to: &[u8]) -> bool {
         let (from_db, from_hash) = (self.db, self.hash(from));
         let Some(entry) = self.find_live(from_hash, from) else { return false };
         if from_db == to_db && from == to {
-            // The same key: removing what the target held would remove the source.
+            // The same key: removing the target's value would remove the source.
             return true;
         }
         self.before_change(entry);
@@ -108,12 +108,12 @@ impl<'a> Txn<'a> {
         true
     }
 
-    /// Copies the value (with its expiry) to a key of database `to_db`, where it replaces what was there.
+    /// Copies the value and the expiry to a key of database `to_db`, replacing that one.
     pub fn copy(&mut self, from: &[u8], to_db: u32, to: &[u8]) -> bool {
         self.copy_with(from, to_db, to, None)
     }
 
-    /// As [`Txn::copy`], with a copy of the value that has been made already.
+    /// As [`Txn::copy`], with a copy of the value made earlier, if there is one.
     pub fn copy_with(&mut self, from: &[u8], to_db: u32, to: &[u8], copy: Option<Object>) -> bool {
         let Some(entry) = self.read(from) else { return false };
         if self.db == to_db && from == to {
@@ -129,7 +129,7 @@ impl<'a> Txn<'a> {
             ValueRef::Object(object) => Value::Object(object.duplicate()),
         };
         let from_db = std::mem::replace(&mut self.db, to_db);
-        // What is replaced is deleted first, as far as events tell.
+        // For events, the replaced key is deleted first.
         let replaces = self.keyspace.wants(NEW.class) && self.peek(to).is_some();
         self.set(to, value, expiry);
         if replaces {
@@ -140,11 +140,11 @@ impl<'a> Txn<'a> {
         true
     }
 
-    /// Exchanges two databases, the world being stopped.
+    /// Exchanges two databases while the world is stopped.
     ///
-    /// A watched key that is past its expiry is removed first: brought in, it is as good as absent,
-    /// and its removal later on must not count as a change of what was absent before. (To those who
-    /// watched it while it lived its expiry is a change.)
+    /// A watched key that is past its expiry is removed first: it counts as absent, and its later
+    /// removal must not count as a change of an absent key. (For clients that began to watch it
+    /// while it lived, its expiry is a change.)
     pub fn swap_databases(&mut self, one: u32, other: u32) {
         let keyspace = self.keyspace;
         let db = self.db;

@@ -18,25 +18,25 @@ use crate::value_type::Type;
 /// The outcome of a read without a lock.
 #[derive(PartialEq, Eq, Debug)]
 pub enum Optimistic {
-    /// No such key.
+    /// The key is missing.
     Missing,
     /// An integer-encoded string.
     Integer(i64),
     /// The string's bytes were copied.
     Copied,
-    /// The string is too long to be copied here; whoever has kept it in this state of its shard may
-    /// go on with that.
+    /// The string is too long to be copied here. A copy made in the same state of its shard is
+    /// still valid.
     Large(State),
-    /// A writer was there, or the value is of another kind: take the lock. What was copied is void.
+    /// A writer was active, or the value is of another type: take the lock. Copied bytes are void.
     Failed,
 }
 
-/// All keys of a shard as they are now: while it stays the same none has changed.
+/// The state of all keys of a shard: none has changed while it is equal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct State {
-    /// Of the shard's lock, for changes made under it.
+    /// Version of the shard's lock, for changes made under it.
     version: Version,
-    /// Of the gate, for changes made while everything else stood still.
+    /// Count of closings of the gate, for changes made in a stopped world.
     closings: u64,
 }
 
@@ -49,7 +49,7 @@ pub enum StringRef<'a> {
 }
 
 impl<'a> StringRef<'a> {
-    /// The text; integers are written into `scratch`.
+    /// The string's bytes; integers are written into `scratch`.
     pub fn bytes<'b>(self, scratch: &'b mut [u8; 20]) -> &'b [u8]
     where
         'a: 'b,
@@ -61,7 +61,7 @@ impl<'a> StringRef<'a> {
         }
     }
 
-    /// Length of the text in bytes.
+    /// Length of the string in bytes.
     pub fn len(self) -> usize {
         self.bytes(&mut [0; 20]).len()
     }
@@ -87,12 +87,12 @@ impl<'a> Txn<'a> {
         self.find(key).filter(|entry| !entry.is_expired(self.now))
     }
 
-    /// The entry of a key that is there though past its expiry.
+    /// The entry of a key that is past its expiry and not yet removed.
     pub fn peek_expired(&self, key: &[u8]) -> Option<Entry<'_>> {
         self.find(key).filter(|entry| entry.is_expired(self.now))
     }
 
-    /// Has a key that was found past its expiry removed when the locks are released.
+    /// Schedules a key that was found expired for removal when the locks are released.
     #[cold]
     pub fn note_expired(&self, key: &[u8]) {
         self.context.stale.borrow_mut().push((self.db, key.into()));
@@ -161,8 +161,8 @@ impl<'a> Txn<'a> {
         Some(State { version, closings: self.keyspace.gate.closings() })
     }
 
-    /// Calls `visit` with every entry of the current database that is not expired, shard by shard.
-    /// All shards must be held.
+    /// Calls `visit` with every unexpired entry of the current database, shard by shard. All shards
+    /// must be held.
     pub fn for_each(&self, mut visit: impl FnMut(Entry<'_>)) {
         debug_assert!(matches!(self.held, HeldLocks::AllShared | HeldLocks::World(_)));
         for shard in self.keyspace.shards() {
@@ -177,7 +177,7 @@ impl<'a> Txn<'a> {
         }
     }
 
-    /// Fetches what look-ups of these keys need into the cache, all at once.
+    /// Prefetches the memory that look-ups of these keys need, all at once.
     pub fn prefetch(keyspace: &Keyspace, db: u32, keys: &[KeyRef<'_>]) {
         for key in keys {
             keyspace.prefetch_bucket(db, key.hash);
@@ -198,8 +198,8 @@ pub(super) fn as_string(entry: Entry<'_>) -> Result<StringRef<'_>, WrongType> {
 }
 
 impl Keyspace {
-    /// Reads a short string without taking any lock. `reserve` is asked for room of the string's
-    /// length at most once; its content only counts when the outcome is [`Optimistic::Copied`].
+    /// Reads a short string without taking any lock. `reserve` is asked at most once for a buffer
+    /// of the string's length; its content is valid only if the outcome is [`Optimistic::Copied`].
     #[inline]
     pub fn read_optimistic<'r>(
         &self,
@@ -211,12 +211,12 @@ impl Keyspace {
     ) -> Optimistic {
         let shard = self.shard(self.shard_of(key.hash));
         let Some(version) = shard.lock.begin() else { return Optimistic::Failed };
-        // SAFETY: executing threads are inside the gate, so what is found is not freed; the version
-        // is checked below.
+        // SAFETY: executing threads are inside the gate, so the entry found is not freed; the
+        // version is checked below.
         let found = unsafe { shard.table(db).find(key.hash, self.shard_bits(), key.key) };
         let outcome = match found {
             None => Optimistic::Missing,
-            // The reader under the lock has it removed.
+            // The read under the lock schedules its removal.
             Some(entry) if entry.is_expired(now) => return Optimistic::Failed,
             Some(entry) => {
                 let outcome = if let Some(len) = entry.embedded_len() {
@@ -251,14 +251,14 @@ impl Keyspace {
 }
 
 impl Keyspace {
-    /// As a look-up under the lock does: counts a hit and marks the key as used, if it is there.
-    /// For whoever has answered from a copy. The caller is inside the gate.
+    /// Counts a hit and marks the key as used, as a look-up under the lock does. For a reply from a
+    /// cached copy. The caller is inside the gate.
     pub fn count_read(&self, context: &Context, db: u32, key: &KeyRef<'_>) {
         context.counters.hits.add(1);
         context.counters.from_value_cache.add(1);
         let table = self.shard(self.shard_of(key.hash)).table(db);
-        // SAFETY: executing threads are inside the gate, so what is found is not freed; a mark on
-        // an entry that has just been replaced does no harm.
+        // SAFETY: executing threads are inside the gate, so the entry found is not freed; marking
+        // one that has just been replaced is harmless.
         if let Some(entry) = unsafe { table.find(key.hash, self.shard_bits(), key.key) } {
             eviction::mark_used(self, entry);
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Giving keys values: SET and what is like it, counting, editing strings in place.
+//! Storing values: SET and its variants, increments, and edits of strings in place.
 //!
 //! HOT PATH: no allocation beyond the entry's own, no logging, no system call.
 
@@ -17,19 +17,19 @@ const INCRBY: Event = Event::string("incrby");
 const OVERWRITTEN: Event = Event { class: class::OVERWRITTEN, name: "overwritten" };
 const TYPE_CHANGED: Event = Event { class: class::TYPE_CHANGED, name: "type_changed" };
 
-/// Why [`Txn::increment`] has changed nothing.
+/// Why [`Txn::increment`] changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IncrementError {
-    /// The key holds no string.
+    /// The value is not a string.
     WrongType,
-    /// The string is no canonical 64-bit integer.
+    /// The string is not a canonical 64-bit integer.
     NotAnInteger,
     /// The sum does not fit in 64 bits.
     Overflow,
 }
 
 impl<'a> Txn<'a> {
-    /// Sets a key to a value, whatever it held before.
+    /// Sets a key to a value, replacing any other.
     #[inline]
     pub fn set(&mut self, key: &[u8], value: Value<'_>, expiry: Expiry) {
         let hash = self.hash(key);
@@ -39,7 +39,7 @@ impl<'a> Txn<'a> {
         self.context.counters.dirty.add(1);
     }
 
-    /// As [`Txn::set`], telling what has happened: `event`, and whether the key has an expiry now.
+    /// As [`Txn::set`], and reports `event`, and an event for the expiry if the key has one now.
     #[inline]
     pub fn set_as(&mut self, event: Event, key: &[u8], value: Value<'_>, expiry: Expiry) {
         if self.keyspace.wants(u32::MAX) {
@@ -65,8 +65,8 @@ impl<'a> Txn<'a> {
         }
     }
 
-    /// Adds a key that must not be there (loading), with the access clock of a new key unless one
-    /// is given. False, and nothing is changed, when it is there. Tells nobody.
+    /// Adds a key while loading, with the given access clock, or that of a new key. False, with
+    /// nothing changed, if the key exists. Reports no event.
     pub fn add(&mut self, key: &[u8], value: Value<'_>, expiry: Option<i64>, clock: Option<u32>) -> bool {
         let hash = self.hash(key);
         if self.find(key).is_some() {
@@ -84,7 +84,7 @@ impl<'a> Txn<'a> {
         true
     }
 
-    /// Puts a value at a key whose living entry, if it has one, is `old`. Tells nobody.
+    /// Stores a value at a key whose unexpired entry, if any, is `old`. Reports no event.
     #[inline]
     pub(super) fn store(
         &mut self,
@@ -136,7 +136,7 @@ impl<'a> Txn<'a> {
     }
 
     /// Adds to the integer at a key (a missing key counts as 0) and returns the sum. An
-    /// integer-encoded one changes in place; keeps the expiry.
+    /// integer-encoded value changes in place. The expiry is kept.
     #[inline]
     pub fn increment(&mut self, key: &[u8], by: i64) -> Result<i64, IncrementError> {
         let hash = self.hash(key);
@@ -145,7 +145,7 @@ impl<'a> Txn<'a> {
             None => 0,
             Some(entry) => match entry.integer() {
                 Some(number) => number,
-                // Text that was edited in place may still be a number.
+                // A string that was edited in place may still be a number.
                 None => match entry.value() {
                     ValueRef::Bytes(bytes) => braid_base::number::parse_i64(bytes),
                     ValueRef::Blob(blob) => braid_base::number::parse_i64(blob),
@@ -171,15 +171,15 @@ impl<'a> Txn<'a> {
         self.note_own_expiring(entry.key());
     }
 
-    /// Puts a collection at a key, whatever it held before.
+    /// Stores a collection at a key, replacing any other value.
     pub fn set_object(&mut self, event: Event, key: &[u8], object: Object, expiry: Expiry) {
         self.set_as(event, key, Value::Object(object), expiry);
     }
 
     /// Edits a string in place: grows it with zero bytes to at least `len` (a missing key counts as
-    /// empty), passes all of it and its length before to `edit`, and stores it as `raw`. `edit`
-    /// returns, beside its result, how many changes it made; with 0 nobody is told of a change.
-    /// Keeps the expiry.
+    /// empty), passes all of it and its previous length to `edit`, and stores it as `raw`. `edit`
+    /// returns its result and its number of changes; with 0 no change is reported. The expiry is
+    /// kept.
     pub fn edit_string<R>(
         &mut self,
         event: Event,
@@ -210,7 +210,8 @@ impl<'a> Txn<'a> {
                 self.store(hash, entry, key, Value::Bytes { bytes: &bytes, raw: true }, Expiry::Keep);
                 edited
             } else {
-                // A new string is as large as it is; one that grows is likely to grow again.
+                // A new string is allocated in its exact size; one that grows is likely to grow
+                // again.
                 let room = if entry.is_none() { new_len } else { grown_capacity(new_len) };
                 let mut blob = Blob::with_capacity(room);
                 blob.extend_from_slice(current);
@@ -229,7 +230,7 @@ impl<'a> Txn<'a> {
     }
 }
 
-/// Room for a string that was grown to `len` bytes: as much again, but at most 1 MiB more, so that
+/// Capacity for a string that was grown to `len` bytes: twice that, but at most 1 MiB more, so that
 /// repeated appends stay cheap.
 fn grown_capacity(len: usize) -> usize {
     len.saturating_add(len.min(1 << 20))

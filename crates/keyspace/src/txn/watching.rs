@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Who takes an interest in keys: WATCH, client-side caching, and clients that wait for collections
+//! Registering interest in keys: WATCH, client-side caching, and clients that wait for collections
 //! to be filled (`waiters.rs`).
 //!
-//! All of it lives under the shard's lock, so that no change can pass between looking and beginning to watch.
+//! All of it happens under the shard's lock, so that no change can slip in between the look at a
+//! key and the registration.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -13,7 +14,7 @@ use crate::waiters::{WaitQueues, Waiter};
 
 impl<'a> Txn<'a> {
     /// Watches a key for the client that owns `flag`. A key that is past its expiry is removed
-    /// first: its removal later on must not count as a change.
+    /// first: its later removal must not count as a change.
     pub fn watch(&mut self, key: &[u8], flag: &Arc<AtomicBool>) {
         let hash = self.hash(key);
         self.find_live(hash, key);
@@ -29,8 +30,8 @@ impl<'a> Txn<'a> {
         unsafe { self.shard(hash, true).watchers.remove(self.db, key, flag) };
     }
 
-    /// Notes that a client has read a key of the lock set: it is to be told when the key changes.
-    /// Returns whether the key, and whether the note, is new.
+    /// Records that a client has read a key of the lock set, to be informed of its next change.
+    /// Returns whether the key, and whether the record, is new.
     pub fn track(&self, key: &[u8], client: u64) -> (bool, bool) {
         self.shard(self.hash(key), false).watchers.track(key, client)
     }
@@ -40,7 +41,8 @@ impl<'a> Txn<'a> {
         self.covers(self.keyspace.shard_of(self.hash(key)), true)
     }
 
-    /// Puts a waiter into the queues of all its keys. `queues` are the keyspace's own, here and below.
+    /// Adds a waiter to the queues of all its keys. `queues` are the keyspace's own, here and
+    /// below.
     pub fn wait<R>(&mut self, queues: &WaitQueues<R>, waiter: &Arc<Waiter<R>>) {
         for key in &waiter.keys {
             let hash = self.keyspace.hash(key);
@@ -50,7 +52,8 @@ impl<'a> Txn<'a> {
         }
     }
 
-    /// Takes a waiter out of the queues of those of its keys that lie in the lock set. True if these are all.
+    /// Removes a waiter from the queues of those of its keys that are in the lock set. True if
+    /// these are all of its keys.
     pub fn stop_waiting<R>(&mut self, queues: &WaitQueues<R>, waiter: &Waiter<R>) -> bool {
         let mut complete = true;
         for key in &waiter.keys {
@@ -64,8 +67,8 @@ impl<'a> Txn<'a> {
         complete
     }
 
-    /// The first client that still waits for a key of the current database behind ticket `behind`
-    /// (0: the first of all).
+    /// The first client after ticket `behind` (0: the first of all) that still waits for a key of
+    /// the current database.
     pub fn next_waiter<R>(&self, queues: &WaitQueues<R>, key: &[u8], behind: u64) -> Option<Arc<Waiter<R>>> {
         let hash = self.hash(key);
         if self.shard(hash, true).watchers.is_empty() {
@@ -74,22 +77,22 @@ impl<'a> Txn<'a> {
         queues.next(self.keyspace.shard_of(hash), self.db, key, behind)
     }
 
-    /// True if somebody waits for a key.
+    /// True if a client waits for a key.
     pub(super) fn is_awaited(&self, hash: u64, key: &[u8]) -> bool {
         self.keyspace
             .awaited()
             .is_some_and(|queues| queues.contains(self.keyspace.shard_of(hash), self.db, key))
     }
 
-    /// True if somebody waits for a key who wants to know that it is gone.
+    /// True if a client waits for a key that is to be informed of its loss.
     pub fn loss_is_heeded(&self, key: &[u8]) -> bool {
         let shard = self.keyspace.shard_of(self.hash(key));
         debug_assert!(self.covers(shard, true));
         self.keyspace.awaited().is_some_and(|queues| queues.heeds_loss(shard, self.db, key))
     }
 
-    /// Has those looked at who wait for keys of some databases, after all keys of these changed at
-    /// once. The world must be stopped.
+    /// Makes the waiters of some databases look again, after all keys of these changed at once. The
+    /// world must be stopped.
     pub fn databases_changed(&mut self, changed: impl Fn(u32) -> bool) {
         debug_assert!(matches!(self.held, HeldLocks::World(_)));
         let Some(queues) = self.keyspace.awaited() else { return };
@@ -104,7 +107,7 @@ impl<'a> Txn<'a> {
     }
 }
 
-/// Raised when a watched key changed.
+/// A flag that is raised when a watched key changes.
 pub fn new_watch_flag() -> Arc<AtomicBool> {
     Arc::new(AtomicBool::new(false))
 }

@@ -20,7 +20,7 @@ use crate::text::MetricKind;
 /// A sample: name, labels, value.
 type Sample = (String, BTreeMap<String, String>, f64);
 
-/// Reads a text; panics where Prometheus would refuse it.
+/// Parses a text; panics where Prometheus would refuse it.
 fn parse(text: &str) -> (BTreeMap<String, String>, Vec<Sample>) {
     let mut kinds = BTreeMap::new();
     let mut samples: Vec<Sample> = Vec::new();
@@ -131,7 +131,7 @@ fn metrics_are_what_has_happened() {
     assert!(value(&samples, "braid_memory_resident_bytes", &[]) > 1e6);
     assert_eq!(value(&samples, "braid_errors_total", &[("code", "ERR")]), 2.0);
     assert_eq!(value(&samples, "braid_rdb_changes_since_last_save", &[]), 1.0);
-    // Buckets add up, and the last one holds all.
+    // Buckets are cumulative, and the last one contains everything.
     let buckets: Vec<f64> = samples
         .iter()
         .filter(|(name, labels, _)| {
@@ -175,7 +175,7 @@ fn labels_are_quoted() {
     assert_eq!(value(&samples, "x_total", &[("a", "\"\\\n"), ("b", "}{,=")]), 1.5);
 }
 
-/// What `promtool check metrics` asks for, and what the project adds.
+/// The rules of `promtool check metrics`, and the project's own.
 #[test]
 fn names_and_help_follow_the_conventions() {
     let mut names = BTreeSet::new();
@@ -226,7 +226,7 @@ fn refusals_are_counted_by_user_and_only_so_many_users_shown() {
         let times = if number >= 115 { 5 } else { 1 };
         (0..times).for_each(|_| engine.acl.count_denied_by_http(format!("u{number}").as_bytes()));
     }
-    // Nobody's name: it is counted, but it makes no series.
+    // Not a user's name: it is counted, but gets no series.
     (0..50).for_each(|number| engine.acl.count_denied_by_http(format!("made up {number}").as_bytes()));
     let name = "braid_user_access_denied_total";
     let (_, samples) = parse(&render(&engine));

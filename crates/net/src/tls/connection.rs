@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! One TLS connection, server side, over a non-blocking socket.
 //!
-//! It buffers only what a slow peer leaves over: the beginning of an incomplete record, plain bytes
-//! that the caller had no room for, encrypted bytes that the socket did not take. Everything else
-//! goes through scratch memory that the thread's connections share.
+//! It buffers only leftovers of a slow peer: the start of an incomplete record, plain bytes for
+//! which the caller had no room, encrypted bytes that the socket did not take. Everything else goes
+//! through scratch memory that the thread's connections share.
 
 use std::cell::RefCell;
 use std::os::fd::AsFd;
@@ -224,7 +224,7 @@ impl TlsConnection {
         }
         SCRATCH.with_borrow_mut(|scratch| {
             let plain = &bytes[..bytes.len().min(WRITE)];
-            // All that was received has been processed; the library still has to see what it left
+            // All received bytes have been processed; the library still has to see those it left
             // over.
             let status = self.tls.process_tls_records(&mut self.incoming);
             let Ok(ConnectionState::WriteTraffic(mut traffic)) = status.state else {

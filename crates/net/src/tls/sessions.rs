@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! TLS sessions for resumption, which expire after `tls-session-cache-timeout`, whether the server
-//! keeps them or the client does, in a ticket: each begins with the second in which it was made.
+//! TLS sessions for resumption, stored by the server or in a client's ticket. Each begins with the
+//! second of its creation and expires after `tls-session-cache-timeout`.
 
 use std::fmt;
 use std::sync::Arc;
 
 use rustls::server::{ProducesTickets, StoresServerSessions};
 
-/// A store or an encryption of sessions, and the seconds for which they are valid.
+/// A session store or ticket encryption, and the lifetime of sessions in seconds.
 pub struct Timed<T: ?Sized> {
     pub inner: Arc<T>,
     pub seconds: u32,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Makes the `tls-*` directives into a server configuration of rustls, or a sentence that says what
-//! is wrong.
+//! Converts the `tls-*` directives to a server configuration of rustls, or returns a sentence that
+//! states the error.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use rustls::{CipherSuite, RootCertStore, ServerConfig, SupportedProtocolVersion}
 
 use super::sessions::Timed;
 
-/// Whether clients have to show a certificate (`tls-auth-clients`).
+/// Whether clients must present a certificate (`tls-auth-clients`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ClientCertificates {
     #[default]
@@ -35,7 +35,7 @@ pub struct TlsSettings {
     pub key: PathBuf,
     /// Password of the private key.
     pub key_password: String,
-    /// PEM file of the authorities whose certificates clients may show.
+    /// PEM file of the authorities that clients' certificates may come from.
     pub authorities_file: PathBuf,
     /// Folder with PEM files of such authorities.
     pub authorities_folder: PathBuf,
@@ -124,7 +124,7 @@ impl TlsSettings {
         Ok(versions)
     }
 
-    /// The cryptography, with just the suites that are wanted, in the wanted order.
+    /// The cryptography provider, with exactly the configured suites, in order of preference.
     pub(super) fn provider(&self) -> Result<CryptoProvider, String> {
         let mut provider = aws_lc_rs::default_provider();
         for (names, is_13, directive) in
@@ -132,7 +132,7 @@ impl TlsSettings {
         {
             let wanted: Vec<CipherSuite> = names.split([':', ' ', ',']).filter_map(suite_named).collect();
             let blank = names.trim().is_empty();
-            // OpenSSL's words for groups of suites: all that are offered are strong.
+            // OpenSSL's words for groups of suites: all suites offered here are strong.
             let group = names.split([':', ' ', ',']).any(|name| {
                 ["DEFAULT", "ALL", "HIGH", "SECURE128", "ECDHE"].contains(&name.to_ascii_uppercase().as_str())
             });
@@ -197,7 +197,7 @@ pub(super) fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'stati
     if certificates.is_empty() { Err(failed("no certificate in it".into())) } else { Ok(certificates) }
 }
 
-/// The private key of a PEM file; one that is encrypted is of the form of RFC 5958 (PKCS #8,
+/// The private key of a PEM file; an encrypted key is in the format of RFC 5958 (PKCS #8,
 /// `ENCRYPTED PRIVATE KEY`).
 pub(super) fn read_key(path: &Path, password: &str) -> Result<PrivateKeyDer<'static>, String> {
     const BEGIN: &str = "-----BEGIN ENCRYPTED PRIVATE KEY-----";

@@ -75,7 +75,7 @@ fn wait(stream: &Stream, flags: rustix::event::PollFlags) {
     rustix::event::poll(&mut [rustix::event::PollFd::new(stream, flags)], None).unwrap();
 }
 
-/// Sends back what comes, until the end; receives at most `room` bytes at a time.
+/// Sends received bytes back, until the end; receives at most `room` bytes at a time.
 fn echo(mut stream: Stream, room: usize) -> Result<usize, Errno> {
     let mut buffer = vec![0; room];
     let mut total = 0;
@@ -100,7 +100,7 @@ fn echo(mut stream: Stream, room: usize) -> Result<usize, Errno> {
     }
 }
 
-/// What the client gets back for `sent`, and how the echo ended.
+/// The bytes that the client gets back for `sent`, and the outcome of the echo.
 fn exchange(
     stream: Stream,
     mut client: Client,
@@ -110,7 +110,8 @@ fn exchange(
     let server = std::thread::spawn(move || echo(stream, room));
     let mut received = vec![0; sent.len()];
     let outcome = (|| {
-        // Not more under way than the sockets hold, or both ends would wait for each other.
+        // At most as many bytes in flight as the sockets hold, or both ends would wait for each
+        // other.
         for (piece, back) in sent.chunks(50_000).zip(received.chunks_mut(50_000)) {
             client.write_all(piece)?;
             client.read_exact(back)?;
@@ -119,7 +120,7 @@ fn exchange(
         client.flush()
     })();
     if outcome.is_err() {
-        // The echo is to end, too.
+        // Ends the echo, too.
         let _ = client.sock.shutdown(std::net::Shutdown::Both);
     }
     let echoed = server.join().unwrap();
@@ -177,7 +178,7 @@ fn sessions_are_resumed_if_wanted() {
         ("TLSv1.2", 10, 300),
         ("TLSv1.3", 10, 300),
         ("TLSv1.3", 0, 300),
-        // They are too old at once.
+        // They expire at once.
         ("TLSv1.2", 10, 0),
         ("TLSv1.3", 10, 0),
     ];

@@ -28,43 +28,44 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::increment::{Extras, Increment};
 
-/// When what was written is forced to disk.
+/// When written data is synced to disk (`appendfsync`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Policy {
-    /// Before anybody is told that it has happened.
+    /// Before the reply is sent.
     Always,
     /// Once a second.
     EverySecond,
-    /// When the kernel sees fit.
+    /// When the kernel decides.
     Never,
 }
 
-/// Why nothing is written, or forced to disk, at present.
+/// Why the file cannot be written or synced at present.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// The system's words.
+    /// The operating system's message.
     pub text: String,
-    /// The content on disk is unknown: the file has to be rewritten.
+    /// The content on disk is unknown: the file must be rewritten.
     pub needs_rewrite: bool,
 }
 
-/// The journal's next bytes are gathered for so long before they are written, while nobody waits for them.
+/// While no client waits for them, the journal's bytes are gathered for this long before a write.
 const LINGER: Duration = Duration::from_millis(5);
-/// Between two attempts to write after one has failed.
+/// Interval between attempts after a failed write.
 const RETRY: Duration = Duration::from_millis(200);
-/// When so much was there after [`LINGER`], more is gathered, for at most [`GATHER`], so that it
-/// can be written in pieces large enough to go past the kernel's page cache.
+/// With this many bytes after [`LINGER`], more are gathered, for at most [`GATHER`], so that the
+/// writes are large enough to bypass the kernel's page cache.
 const PLENTY: u64 = 64 << 10;
 const GATHER: Duration = Duration::from_millis(20);
-/// Space is reserved on disk for so many times as much as has come in one turn of late, within these bounds.
+/// Disk space reserved, as a multiple of the recent peak of bytes per turn, within the bounds
+/// below.
 const RESERVED_TURNS: u64 = 4;
 const RESERVED_MIN: u64 = 1 << 20;
 const RESERVED_MAX: u64 = 64 << 20;
-/// How much of the most that has come in a turn is forgotten with every turn: within seconds, one
-/// part in so many.
+/// The recent peak shrinks by one part in this many with every turn, so it is forgotten within
+/// seconds.
 const PEAK_DECAY: u64 = 1024;
-/// When the file is so far behind the journal the disk does not keep up: the kernel's page cache
-/// takes it then.
+/// If the file lags behind the journal by this much, the disk does not keep up: writes then go
+/// through the kernel's page cache.
 const BEHIND: u64 = 8 << 20;
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval of checks of an idle thread, which is normally woken by the journal.
@@ -72,24 +73,24 @@ const IDLE: Duration = Duration::from_secs(3600);
 
 #[derive(Default)]
 struct State {
-    /// Highest offset that a client waits for to be on disk.
+    /// Highest offset that a client waits for.
     wanted: u64,
-    /// The files to go on with, each from an offset on, in order. There are several if the disk is
-    /// slower than the rewrites.
+    /// The next files, each with the offset at which it begins, in order. There are several if the
+    /// disk is slower than the rewrites.
     next: VecDeque<(u64, File)>,
     failure: Option<Failure>,
-    /// Up to this offset what was written may not be on disk, whatever is forced there later.
+    /// Data up to this offset may not be on disk, even after later syncs.
     doubtful: u64,
-    /// Up to this offset nothing is needed: a base has it.
+    /// Data up to this offset is not needed: a base contains it.
     covered: u64,
-    /// Write everything up to this offset, force it to disk, and end.
+    /// Write and sync everything up to this offset, then end.
     ends: Option<u64>,
     /// The thread has ended.
     ended: bool,
 }
 
 impl State {
-    /// At which offsets the thread goes on with another file, and ends.
+    /// The offsets at which the thread switches to another file, and ends.
     fn calls(&self) -> (Option<u64>, Option<u64>) {
         (self.next.front().map(|next| next.0), self.ends)
     }
@@ -102,66 +103,66 @@ struct SyncRequest {
     ends: bool,
 }
 
-/// The append-only file's write side. One per server; shared by its threads and all that change keys.
+/// The append-only file's write side. One per server, shared by all threads that change keys.
 pub struct Appender {
     policy: AtomicU8,
     state: Mutex<State>,
-    /// Told of whatever changes in the state, to everybody.
+    /// Signals every change of the state.
     changed: Condvar,
     sync_request: Mutex<SyncRequest>,
     sync_wanted: Condvar,
-    /// Offsets of the journal: what has been written, and what is on disk.
+    /// Offsets of the journal: written, and synced.
     written: AtomicU64,
     synced: AtomicU64,
     /// Bytes of all files with data.
     size: AtomicU64,
-    /// Unix time in ms since which there is something that is not on disk; 0 = everything is.
+    /// Unix time in ms since which data is unsynced; 0 if none is.
     unsynced_since: AtomicI64,
-    /// Lines that tell the time are written.
+    /// Timestamp annotations are written.
     timestamps: AtomicBool,
-    /// Nothing is forced to disk at present (`no-appendfsync-on-rewrite`).
+    /// The sync once a second is suspended (`no-appendfsync-on-rewrite`).
     sync_paused: AtomicBool,
-    /// Microseconds to wait before anything is written, for tests.
+    /// Delay before each write in microseconds, for tests.
     delay_us: AtomicU64,
     syncs_pending: AtomicU64,
-    /// Told when a failure begins or ends.
+    /// Called with true when a failure begins, with false when it ends.
     on_failure: Box<dyn Fn(bool) + Send + Sync>,
-    /// Told when more is on disk.
+    /// Called when more data is on disk.
     on_sync: Box<dyn Fn() + Send + Sync>,
 }
 
 /// State of the writing thread.
 struct Writing {
     increment: Increment,
-    /// Since when bytes have been gathered that are not written yet.
+    /// Time since which gathered bytes are unwritten.
     gathered_since: Option<Instant>,
     last_sync: Instant,
     /// Bytes of the increment that are part of [`Appender::size`].
     counted: u64,
-    /// The most bytes that have come in one turn of late.
+    /// The recent peak of bytes per turn.
     peak: u64,
-    /// When no room could be reserved for the file to grow, the last time.
+    /// Time of the last refused reservation.
     refused_at: Option<Instant>,
 }
 
 /// Input of one turn of that thread.
 struct Turn {
-    /// At which offsets it goes on with another file, and ends.
+    /// Offsets at which the thread switches to another file, and ends.
     switch_at: Option<u64>,
     ends_at: Option<u64>,
-    /// The journal had something to write.
+    /// The journal had data to write.
     has_found: bool,
-    /// The last sync is [`SYNC_INTERVAL`] ago, or longer.
+    /// The last sync was at least [`SYNC_INTERVAL`] ago.
     has_sync_time: bool,
     room: Room,
 }
 
-/// Whether there is room on disk for what comes next.
+/// Disk space for the next writes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Room {
     /// It is reserved.
     Reserved,
-    /// The file system does not tell before it is written, or nobody asks.
+    /// The file system does not say before the write, or the reservation was not attempted.
     Unknown,
     Missing,
 }
@@ -180,19 +181,19 @@ impl Writing {
         }
     }
 
-    /// How much longer the file has become since this was last asked.
+    /// Growth of the file since the last call, in bytes.
     fn count(&mut self) -> u64 {
         let len = self.increment.written_len();
         len - std::mem::replace(&mut self.counted, len)
     }
 
-    /// Everything goes to another file from now on.
+    /// Switches to another file.
     fn go_on_with(&mut self, file: File) {
         debug_assert_eq!(self.increment.pending(), 0, "the file before is complete");
         self.give_up_for(file);
     }
 
-    /// The same, where what was gathered for the present file is not needed.
+    /// Switches to another file and drops bytes gathered for the present one, which are not needed.
     fn give_up_for(&mut self, file: File) {
         self.gathered_since = None;
         self.refused_at = None;
@@ -203,7 +204,7 @@ impl Writing {
 }
 
 impl Appender {
-    /// Nothing is written before [`Appender::run`].
+    /// An appender that writes nothing before [`Appender::run`].
     pub fn new(
         on_failure: Box<dyn Fn(bool) + Send + Sync>,
         on_sync: Box<dyn Fn() + Send + Sync>,
@@ -227,7 +228,7 @@ impl Appender {
         }
     }
 
-    /// When what was written is forced to disk.
+    /// When written data is synced.
     #[inline]
     pub fn policy(&self) -> Policy {
         match self.policy.load(Relaxed) {
@@ -237,7 +238,7 @@ impl Appender {
         }
     }
 
-    /// Changes that.
+    /// Changes the policy.
     pub fn set_policy(&self, journal: &Journal, policy: Policy) {
         let state = self.state.lock();
         self.policy.store(policy as u8, Relaxed);
@@ -277,17 +278,17 @@ impl Appender {
         self.size.load(Relaxed)
     }
 
-    /// Corrects [`Appender::size`], when files come and go.
+    /// Corrects [`Appender::size`] when files are added or removed.
     pub fn set_size(&self, bytes: u64) {
         self.size.store(bytes, Relaxed);
     }
 
-    /// Requests to force something to disk that are under way.
+    /// Number of syncs in progress.
     pub fn syncs_pending(&self) -> u64 {
         self.syncs_pending.load(Relaxed)
     }
 
-    /// Milliseconds for which something has not been on disk; 0 if everything is.
+    /// Age of the oldest unsynced data in ms; 0 if all data is on disk.
     pub fn unsynced_ms(&self, now_ms: i64) -> i64 {
         match self.unsynced_since.load(Relaxed) {
             0 => 0,
@@ -295,13 +296,13 @@ impl Appender {
         }
     }
 
-    /// Why nothing is written at present.
+    /// The present failure, if any.
     pub fn failure(&self) -> Option<Failure> {
         self.state.lock().failure.clone()
     }
 
-    /// The file has been written anew from what there was at this offset of the journal: whatever
-    /// could not be written, or forced to disk, before it does not matter any more.
+    /// A rewrite has produced a base up to this offset of the journal: data before it that could
+    /// not be written or synced is not needed any more.
     pub fn forgive(&self, offset: u64) {
         let mut state = self.state.lock();
         state.covered = state.covered.max(offset);
@@ -348,27 +349,28 @@ impl Appender {
         (is_settled || state.failure.is_some() || state.ended).then_some(is_settled)
     }
 
-    /// Goes on with another file from this offset of the journal on, at which a unit begins.
-    /// Nothing may have been appended behind it yet (the world is stopped). Everything before it is
-    /// forced to disk first.
+    /// Switches to another file at this offset of the journal, at which a unit begins. Nothing may
+    /// have been appended after it yet (the world is stopped). Everything before it is synced
+    /// first.
     ///
-    /// A rewrite may end, and remove the file before, while that is still being written: its base
-    /// has all that belongs there.
+    /// A rewrite may end, and remove the previous file, while that is still being written: the new
+    /// base contains its data.
     pub fn switch(&self, journal: &Journal, offset: u64, file: File) {
         self.state.lock().next.push_back((offset, file));
         self.changed.notify_all();
         journal.wake();
     }
 
-    /// Has the thread write everything that is in the journal now, force it to disk, and end. The
-    /// world is stopped, or it need not be exact.
+    /// Makes the thread write and sync the journal's present content, and end. The end is exact if
+    /// the world is stopped.
     pub fn end(&self, journal: &Journal) {
         self.state.lock().ends = Some(journal.end());
         self.changed.notify_all();
         journal.wake();
     }
 
-    /// Gets ready to write from `reader`'s position on: from now on one can wait for it, and end it.
+    /// Prepares to write from `reader`'s position on: from now on callers can wait for offsets, and
+    /// end it.
     pub fn begin(&self, reader: &Reader) {
         let start = reader.position();
         *self.state.lock() = State::default();
@@ -378,8 +380,8 @@ impl Appender {
         self.unsynced_since.store(0, Relaxed);
     }
 
-    /// Writes the journal from `reader`'s position on to `file`, until told to end. The work of a
-    /// thread of its own, after [`Appender::begin`].
+    /// Writes the journal from `reader`'s position on to `file`, until ended. Runs on a thread of
+    /// its own, after [`Appender::begin`].
     pub fn run(self: &Arc<Self>, journal: &Journal, mut reader: Reader, file: File) {
         let appender = Arc::clone(self);
         let syncer =
@@ -400,7 +402,7 @@ impl Appender {
         self.changed.notify_all();
     }
 
-    /// Writes what is there, and waits for more. True at the end.
+    /// Writes the journal's new data, and waits for more. True at the end.
     fn turn(&self, journal: &Journal, reader: &mut Reader, writing: &mut Writing) -> bool {
         let (switch_at, ends_at, is_superfluous) = {
             let state = self.state.lock();
@@ -409,7 +411,7 @@ impl Appender {
         };
         let ends = ends_at.is_some();
         if is_superfluous && let Some((at, file)) = self.take_next() {
-            // The disk may be full just because this file, which is removed by now, is still open.
+            // The disk may be full only because this file, already removed, is still open.
             while reader.position() < at {
                 reader.read(journal, at, <[u8]>::len);
             }
@@ -422,7 +424,8 @@ impl Appender {
         let end = [switch_at, ends_at].into_iter().flatten().fold(complete, u64::min);
         let before = reader.position();
         let has_sync_time = writing.last_sync.elapsed() >= SYNC_INTERVAL;
-        // First of all, so that nobody adds more than there is room for.
+        // Before anything else, so that clients are refused before they add more than there is room
+        // for.
         let room = self.reserve(writing, complete - before);
         let turn = Turn { switch_at, ends_at, has_found: before < end, has_sync_time, room };
         if (turn.has_found || writing.increment.pending() > 0)
@@ -436,7 +439,7 @@ impl Appender {
         }
         let is_written = writing.increment.pending() == 0;
         if self.failure().is_some_and(|failure| failure.needs_rewrite) {
-            // Writing does not help now: the file has to be rewritten.
+            // Further writes do not help: the file must be rewritten.
             if switch_at == Some(reader.position())
                 && is_written
                 && let Some((_, file)) = self.take_next()
@@ -472,19 +475,18 @@ impl Appender {
         }
     }
 
-    /// Waits until something is to be forced to disk under `always`. Always false: the thread goes
-    /// on.
+    /// Under `always`, waits until a client needs a sync. Always false: the thread continues.
     fn wait_until_wanted(&self) -> bool {
         let mut state = self.state.lock();
         if state.wanted <= self.synced() && state.next.is_empty() && state.ends.is_none() {
-            // Changes that no client waits for (expired keys) are written from time to time.
+            // Changes that no client waits for (expired keys) are written periodically.
             self.changed.wait_for(&mut state, SYNC_INTERVAL);
         }
         false
     }
 
-    /// Under `everysec` has the other thread force to disk what was written, if it is time; then
-    /// waits for more. Always false: the thread goes on.
+    /// Under `everysec`, starts a sync on the other thread if one is due, then waits for more data.
+    /// Always false: the thread continues.
     fn sync_in_time(
         &self,
         journal: &Journal,
@@ -516,8 +518,8 @@ impl Appender {
         false
     }
 
-    /// Has room on disk for what may come until the next turn, when `found` bytes have come in this
-    /// one. If there is none, writes are refused from now on.
+    /// Reserves disk space for the next turn, after `found` bytes in this one. Without space,
+    /// writes are refused from now on.
     fn reserve(&self, writing: &mut Writing, found: u64) -> Room {
         writing.peak = found.max(writing.peak - writing.peak / PEAK_DECAY);
         if self.policy() == Policy::Always {
@@ -539,7 +541,7 @@ impl Appender {
         }
     }
 
-    /// Writes what the journal has up to `end`, or gathers it, and counts what has been written.
+    /// Writes or gathers the journal up to `end`, and counts the bytes written.
     fn write(
         &self,
         journal: &Journal,
@@ -568,7 +570,7 @@ impl Appender {
         written
     }
 
-    /// Gathers what the journal has up to `end`, and writes it, unless it is better to gather more.
+    /// Gathers the journal up to `end`, and writes it unless gathering more is better.
     fn gather(
         &self,
         journal: &Journal,
@@ -596,7 +598,7 @@ impl Appender {
         self.state.lock().next.pop_front()
     }
 
-    /// Waits, unless there is something to be done at once. Always false: the thread goes on.
+    /// Waits, unless there is urgent work. Always false: the thread continues.
     fn pause(&self, most: Duration) -> bool {
         let mut state = self.state.lock();
         if state.next.is_empty() && state.ends.is_none() {
@@ -605,7 +607,7 @@ impl Appender {
         false
     }
 
-    /// After a failure: true if there is no more time to try again.
+    /// After a failure: true if there is no time for another attempt.
     fn rest(&self, ends: bool) -> bool {
         let mut state: MutexGuard<'_, State> = self.state.lock();
         if ends {
@@ -616,7 +618,7 @@ impl Appender {
         false
     }
 
-    /// Forces what was written to disk.
+    /// Syncs the file, which is written up to `offset`.
     fn sync(&self, file: &File, offset: u64) -> bool {
         let began_ms = unix_ms();
         match file.sync_data() {
@@ -634,7 +636,7 @@ impl Appender {
         }
     }
 
-    /// The journal is on disk up to `offset`, as written at `began_ms`.
+    /// Records that the journal is on disk up to `offset`, as written at `began_ms`.
     fn note_synced(&self, offset: u64, began_ms: i64) {
         let state = self.state.lock();
         if state.failure.as_ref().is_some_and(|failure| failure.needs_rewrite) {

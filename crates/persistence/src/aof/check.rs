@@ -16,7 +16,7 @@ pub const EVERY: u64 = 4096;
 const NAME: &str = "#CRC64:";
 const BEGIN: &str = "begin";
 
-/// Such an annotation.
+/// A checksum annotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Check {
     /// The sum starts after it.
@@ -26,7 +26,7 @@ pub enum Check {
 }
 
 impl Check {
-    /// The annotation that a line (with its end) is, if it is one of these.
+    /// Parses a line (with its end) as a checksum annotation, if it is one.
     pub fn parse(line: &[u8]) -> Option<Check> {
         let text = std::str::from_utf8(line).ok()?.strip_prefix(NAME)?.strip_suffix("\r\n")?;
         if text == BEGIN {

@@ -14,14 +14,14 @@ use crate::files;
 
 use super::manifest::{FileInfo, Manifest, ManifestError, shown};
 
-/// Where an append-only file is: `appenddirname` and `appendfilename`.
+/// The location of an append-only file: `appenddirname` and `appendfilename`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Folder {
     dir: PathBuf,
     name: String,
 }
 
-/// Why something could not be done. The words are those that Redis logs.
+/// Why an operation on the folder failed, with the texts that Redis logs.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
     #[error("{what}: {error}")]
@@ -49,7 +49,7 @@ fn failed(what: String) -> impl FnOnce(io::Error) -> FolderError {
 }
 
 impl Folder {
-    /// `dir` is the folder itself, `name` what its files' names begin with.
+    /// `dir` is the folder itself, `name` the prefix of its files' names.
     pub fn new(dir: impl Into<PathBuf>, name: impl Into<String>) -> Folder {
         Folder { dir: dir.into(), name: name.into() }
     }
@@ -64,42 +64,43 @@ impl Folder {
         &self.name
     }
 
-    /// Where a file of it is.
+    /// The path of one of its files.
     pub fn path(&self, name: &OsStr) -> PathBuf {
         self.dir.join(name)
     }
 
-    /// Where the manifest is.
+    /// The path of the manifest.
     pub fn manifest_path(&self) -> PathBuf {
         self.dir.join(format!("{}.manifest", self.name))
     }
 
-    /// Where changes are gathered while the first base is being written, after `CONFIG SET appendonly yes`.
+    /// The file for changes while the first base is being written, after `CONFIG SET appendonly
+    /// yes`.
     pub fn temporary_incr_path(&self) -> PathBuf {
         self.dir.join(format!("temp-{}.incr", self.name))
     }
 
-    /// Opens an increment to go on with, or makes it.
+    /// Opens an increment for appending, creating it if needed.
     pub fn open_incr(&self, name: &OsStr) -> io::Result<File> {
         OpenOptions::new().read(true).write(true).create(true).truncate(false).open(self.path(name))
     }
 
-    /// Makes the file at [`Folder::temporary_incr_path`] anew.
+    /// Creates an empty file at [`Folder::temporary_incr_path`].
     pub fn create_temporary_incr(&self) -> io::Result<File> {
         File::create(self.temporary_incr_path())
     }
 
-    /// Gives that file the name of an increment.
+    /// Renames that file to the name of an increment.
     pub fn name_temporary_incr(&self, name: &OsStr) -> io::Result<()> {
         fs::rename(self.temporary_incr_path(), self.path(name))
     }
 
-    /// Bytes of the files with data, as far as they are there.
+    /// Total size of the data files that exist, in bytes.
     pub fn data_bytes(&self, manifest: &Manifest) -> u64 {
         manifest.data().filter_map(|(_, info)| files::len(&self.path(&info.name)).ok()).sum()
     }
 
-    /// Makes the folder, if it is not there.
+    /// Creates the folder, if it does not exist.
     pub fn create(&self) -> Result<(), FolderError> {
         match fs::create_dir(&self.dir) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && self.dir.is_dir() => Ok(()),
@@ -127,9 +128,8 @@ impl Folder {
         Ok(Manifest::default())
     }
 
-    /// Puts a manifest into effect: when this returns without an error it will be read after a loss
-    /// of power, too. After an error the one before is in effect, or (if forcing the folder to disk
-    /// failed) one of the two.
+    /// Puts a manifest into effect: after success it survives a power failure. After an error the
+    /// previous one is in effect, or either of the two if syncing the folder failed.
     pub fn persist(&self, manifest: &Manifest) -> Result<(), FolderError> {
         let path = self.manifest_path();
         let temporary_name = format!("temp-{}.manifest", self.name);
@@ -151,14 +151,14 @@ impl Folder {
         self.sync()
     }
 
-    /// Forces the folder to disk: which files there are, not what is in them.
+    /// Syncs the folder: which files exist, not their contents.
     pub fn sync(&self) -> Result<(), FolderError> {
         let sync = || File::open(&self.dir)?.sync_all();
         sync().map_err(failed(format!("Fail to fsync AOF directory {}", self.dir.display())))
     }
 
-    /// Removes the files of the history and takes them out of the manifest. A file that cannot be
-    /// removed stays, without a name in the manifest.
+    /// Removes the files of the history and drops them from the manifest. A file that cannot be
+    /// removed stays, unnamed by the manifest.
     pub fn remove_history(&self, manifest: &mut Manifest) -> Result<(), FolderError> {
         if manifest.history.is_empty() {
             return Ok(());
@@ -176,9 +176,9 @@ impl Folder {
         self.persist(manifest)
     }
 
-    /// Moves an append-only file of before Redis 7 (one file, called `appendfilename`, beside the
-    /// folder) into the folder, as its base. Returns whether there was one to move. If this fails
-    /// or is interrupted, the next start does it again.
+    /// Moves an append-only file of Redis before 7 (one file, called `appendfilename`, beside the
+    /// folder) into the folder, as its base. Returns whether there was one. If this fails or is
+    /// interrupted, the next start repeats it.
     pub fn adopt_old_file(&self, manifest: &mut Manifest) -> Result<bool, FolderError> {
         let parent = self.dir.parent().unwrap_or(Path::new(""));
         let old = parent.join(&self.name);
@@ -269,7 +269,7 @@ mod tests {
             }
         }
         manifest.retire_incrs(1);
-        // One that is gone already, as after an end in between.
+        // A file that is already gone, as after an interruption.
         fs::remove_file(folder.path(OsStr::new("a.aof.1.incr.aof"))).unwrap();
         folder.persist(&manifest).unwrap();
         folder.remove_history(&mut manifest).unwrap();
@@ -296,7 +296,7 @@ mod tests {
         assert!(folder.adopt_old_file(&mut manifest).unwrap());
         assert_eq!(names(&folder), ["a.aof", "a.aof.manifest"]);
 
-        // A file of that name that has nothing to do with it stays where it is.
+        // An unrelated file of that name stays where it is.
         fs::write(&old, "other").unwrap();
         assert!(!folder.adopt_old_file(&mut manifest).unwrap());
         manifest.begin_incr("a.aof");

@@ -54,7 +54,7 @@ pub(super) struct Increment {
     reserved: u64,
     /// The file system supports reservation.
     can_reserve: bool,
-    /// Unix time of the last timestamp annotation, in seconds.
+    /// Time of the last timestamp annotation, Unix seconds.
     told_s: i64,
     /// The next byte begins a unit.
     at_boundary: bool,
@@ -92,7 +92,7 @@ impl Increment {
         self.len() - self.pending() as u64
     }
 
-    /// Bytes of the file, with those that were gathered.
+    /// Length of the file in bytes, including buffered ones.
     fn len(&self) -> u64 {
         self.writer.end()
     }

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The manifest of an append-only file: which files belong to it, in which order.
+//! The manifest of an append-only file: which files belong to it, and their order.
 //!
 //! ```text
 //! file appendonly.aof.2.base.rdb seq 2 type b
 //! file appendonly.aof.1.incr.aof seq 1 type h
 //! file appendonly.aof.2.incr.aof seq 2 type i
 //! ```
-//! A line for each file: pairs of a key and its value, of which those that are not known are passed
-//! over. The base comes first, then the history (files that a rewrite has replaced and that are
-//! about to be removed), then the increments. Names are quoted as words of the configuration are if
-//! they need it. Lines that begin with `#` are comments.
+//! One line per file, with pairs of a key and its value; unknown keys are skipped. The base comes
+//! first, then the history (files that a rewrite has replaced and that are about to be removed),
+//! then the increments. Names are quoted like words of the configuration if they need it. Lines
+//! that begin with `#` are comments.
 //!
-//! This is the manifest alone, as a value; files are touched by [`super::Folder`]. A manifest that
-//! is read is never believed: whatever is wrong with it is an error, since to leave out a file that
-//! belongs to the data would be to lose them.
+//! This is the manifest as a value; [`super::Folder`] does the I/O. A manifest that is read is not
+//! trusted: any fault in it is an error, since omitting a file of the data would lose that data.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -22,7 +21,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 /// Role of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
-    /// All keys at the time of a rewrite.
+    /// All keys as of a rewrite.
     Base,
     /// Changes since.
     Incr,
@@ -45,17 +44,17 @@ impl FileKind {
 pub struct FileInfo {
     /// Its name in the folder; never a path.
     pub name: OsString,
-    /// Its number: bases and increments are numbered apart, each in ascending order.
+    /// Its number: bases and increments are numbered separately, each in ascending order.
     pub seq: i64,
 }
 
-/// Which files belong to an append-only file. Empty before there is any.
+/// The files of an append-only file. Empty before the first one exists.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest {
     pub base: Option<FileInfo>,
     /// Files to be removed.
     pub history: Vec<FileInfo>,
-    /// In the order in which they were written; the last one is the one that is written.
+    /// In the order in which they were written; the last one is being appended to.
     pub incrs: Vec<FileInfo>,
 }
 
@@ -82,7 +81,7 @@ pub enum ManifestFault {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManifestError {
     pub fault: ManifestFault,
-    /// The number of the line, from 1, and the line, unless it could not be read as one.
+    /// The number of the line, from 1, and the line, unless the text could not be split into lines.
     pub line: Option<(usize, Vec<u8>)>,
 }
 
@@ -111,9 +110,9 @@ impl ManifestError {
     }
 }
 
-/// Bytes of a line with its end, at most.
+/// Maximum length of a line with its end, in bytes.
 const LINE_MAX: usize = 1024;
-/// Numbers beyond are refused, so that there is always a next one.
+/// Larger numbers are refused, so that there is always a next one.
 const SEQ_MAX: i64 = i64::MAX / 2;
 
 impl Manifest {
@@ -126,14 +125,15 @@ impl Manifest {
         let mut manifest = Manifest::default();
         let (mut rest, mut number) = (text, 0);
         while !rest.is_empty() {
-            // As much as Redis reads at once: a comment that is longer goes on as another line.
+            // The amount that Redis reads at once: the rest of a longer comment counts as another
+            // line.
             let end = rest.iter().take(LINE_MAX).position(|&byte| byte == b'\n');
             let (line, tail) = rest.split_at(end.map_or(LINE_MAX.min(rest.len()), |end| end + 1));
             (rest, number) = (tail, number + 1);
             if line[0] == b'#' {
                 continue;
             }
-            // The last line needs its end, too: without it, it may have been cut.
+            // The last line needs its end, too: without it, it may be incomplete.
             if end.is_none() || line.contains(&0) {
                 return Err(whole(ManifestFault::LongLine));
             }
@@ -147,7 +147,7 @@ impl Manifest {
 
     fn add_line(&mut self, line: &[u8]) -> Result<(), ManifestFault> {
         let words = braid_resp::inline::split_words(line).map_err(|_| ManifestFault::Format)?;
-        // More than these three pairs may come: later versions have them.
+        // Further pairs are allowed: later versions may add some.
         if words.len() < 6 || !words.len().is_multiple_of(2) {
             return Err(ManifestFault::Format);
         }
@@ -181,7 +181,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// The manifest as it stands in its file.
+    /// The manifest in its file format.
     pub fn format(&self) -> Vec<u8> {
         let base = self.base.iter().map(|info| (FileKind::Base, info));
         let history = self.history.iter().map(|info| (FileKind::History, info));
@@ -200,15 +200,15 @@ impl Manifest {
         self.base.is_none() && self.incrs.is_empty()
     }
 
-    /// The files with the data, in the order in which they are loaded.
+    /// The data files, in the order of loading.
     pub fn data(&self) -> impl DoubleEndedIterator<Item = (FileKind, &FileInfo)> {
         let base = self.base.iter().map(|info| (FileKind::Base, info));
         base.chain(self.incrs.iter().map(|info| (FileKind::Incr, info)))
     }
 
-    /// Has a new base, which a rewrite has made or is about to make (`appendfilename` in front of
-    /// its name; `rdb` for a dump file, else commands); the one before goes to the history. Returns
-    /// the new one.
+    /// Adds a new base, which a rewrite has made or is about to make (`appendfilename` is the
+    /// prefix of its name; `rdb` for a dump file, else commands); the previous base goes to the
+    /// history. Returns the new one.
     pub fn begin_base(&mut self, appendfilename: &str, rdb: bool) -> FileInfo {
         let seq = self.base.as_ref().map_or(0, |base| base.seq);
         let format = if rdb { "rdb" } else { "aof" };
@@ -217,7 +217,7 @@ impl Manifest {
         next
     }
 
-    /// Adds a new increment, to be written from now on, and returns it.
+    /// Adds a new increment, which is written to from now on, and returns it.
     pub fn begin_incr(&mut self, appendfilename: &str) -> FileInfo {
         let seq = self.incrs.last().map_or_else(|| self.incr_seq_of_history(appendfilename), |last| last.seq);
         let next = self.next(seq, |seq| format!("{appendfilename}.{seq}.incr.aof"));
@@ -228,12 +228,12 @@ impl Manifest {
     /// Moves increments that a new base replaces into the history: all but the last `keep`.
     pub fn retire_incrs(&mut self, keep: usize) {
         let retired = self.incrs.len().saturating_sub(keep);
-        // The youngest in front, as Redis has it.
+        // Newest first, as Redis does it.
         self.history.splice(0..0, self.incrs.drain(..retired).rev().collect::<Vec<_>>());
     }
 
-    /// The greatest number of an increment of the history. Where all increments have been retired,
-    /// numbers go on behind it.
+    /// The highest number of an increment in the history. If all increments have been retired,
+    /// numbers continue after it.
     fn incr_seq_of_history(&self, appendfilename: &str) -> i64 {
         let is_incr = |info: &&FileInfo| {
             info.name.as_bytes() == format!("{appendfilename}.{}.incr.aof", info.seq).as_bytes()
@@ -241,8 +241,8 @@ impl Manifest {
         self.history.iter().filter(is_incr).map(|info| info.seq).max().unwrap_or(0)
     }
 
-    /// The file after number `seq`. Names that the manifest has are passed over: a file of the
-    /// history will be removed.
+    /// The file after number `seq`. Skips names that the manifest contains: a file of the history
+    /// will be removed.
     fn next(&self, seq: i64, name: impl Fn(i64) -> String) -> FileInfo {
         let files = || self.base.iter().chain(&self.history).chain(&self.incrs);
         let mut seq = seq.max(0);
@@ -256,7 +256,7 @@ impl Manifest {
     }
 }
 
-/// Without blanks and line ends at both ends.
+/// Strips blanks and line ends from both ends.
 fn trim(mut line: &[u8]) -> &[u8] {
     let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
     while let [first, tail @ ..] = line
@@ -272,8 +272,8 @@ fn trim(mut line: &[u8]) -> &[u8] {
     line
 }
 
-/// The number at the begin of `text`, as C's `atoll` has it: 0 if there is none, the nearest if it
-/// is too large.
+/// The number at the start of `text`, parsed like C's `atoll`: 0 if there is none, the nearest
+/// representable one if it is too large.
 fn leading_number(text: &[u8]) -> i64 {
     let blanks = text.iter().take_while(|byte| matches!(byte, b' ' | b'\t'..=b'\r')).count();
     let text = &text[blanks..];
@@ -289,8 +289,8 @@ fn leading_number(text: &[u8]) -> i64 {
     if negative { -magnitude } else { magnitude }
 }
 
-/// Writes a word, in quotes if it needs them. (Stock servers leave out the quotes of a word with a
-/// single one in it, and cannot read it.)
+/// Writes a word, quoted if needed. (Stock servers do not quote a word that contains a single
+/// quote, and then cannot read it.)
 fn push_word(out: &mut Vec<u8>, word: &[u8]) {
     let is_plain = |byte: &u8| byte.is_ascii_graphic() && !b"\"'\\".contains(byte);
     if !word.is_empty() && word.iter().all(is_plain) {
@@ -299,7 +299,7 @@ fn push_word(out: &mut Vec<u8>, word: &[u8]) {
     braid_resp::inline::push_quoted(out, word);
 }
 
-/// A name to be shown.
+/// A name for display.
 pub(super) fn shown(name: &OsStr) -> impl fmt::Display + '_ {
     name.display()
 }

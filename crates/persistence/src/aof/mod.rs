@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The append-only file: every change as the command that made it, in files that only grow.
 //!
-//! What is called one file is a folder of them, as since Redis 7:
+//! As since Redis 7, the append-only file is a folder:
 //!
 //! ```text
 //! appenddirname/
-//!     appendfilename.manifest         which files there are, in which order ([`Manifest`])
+//!     appendfilename.manifest         the files and their order ([`Manifest`])
 //!     appendfilename.N.base.rdb       all keys at the last rewrite (or .base.aof, as commands)
 //!     appendfilename.N.incr.aof       the changes since; several during a rewrite, and
-//!                                   after one that failed
+//!                                     after one that failed
 //! ```
-//! A load takes the base and then the increments in their order.
+//! A load reads the base and then the increments in their order.
 
 mod appender;
 mod check;

@@ -34,7 +34,7 @@ pub enum ReadError {
     /// Expected content at this byte.
     #[error("expected {expected} at byte {position}")]
     Format { position: u64, expected: &'static str },
-    /// The checksum at this byte is not that of what stands before it.
+    /// The checksum at this byte does not match the bytes before it.
     #[error("wrong checksum at byte {position}")]
     Checksum { position: u64 },
     #[error("{0}")]
@@ -46,9 +46,9 @@ pub enum ReadError {
 pub enum AofRecord {
     /// A command; [`CommandReader::args`] has its arguments until the next call.
     Command,
-    /// The time of what follows, in seconds since the Unix epoch.
+    /// The time of the following commands, in Unix seconds.
     Timestamp(i64),
-    /// A checksum: what stands before it is as it was written.
+    /// A checksum that matches the bytes before it.
     Checked,
     /// Another annotation.
     Annotation,
@@ -56,17 +56,17 @@ pub enum AofRecord {
 
 /// The buffer's first size.
 const BUFFER: usize = 256 * 1024;
-/// A buffer that was grown beyond for one record is given back.
+/// A larger buffer, grown for one record, is freed afterwards.
 const BUFFER_KEPT: usize = 4 * 1024 * 1024;
 /// Longest annotation, with its line end.
 const ANNOTATION_MAX: usize = 1024;
 /// Longest line of a count or a length, with its line end.
 const NUMBER_LINE_MAX: usize = 32;
-/// Most arguments of a command.
+/// Maximum number of arguments of a command.
 const ARGUMENTS_MAX: u64 = i32::MAX as u64;
 
-/// Where a file's data end: `appendfsync always` leaves zeros behind them when the process is
-/// killed, and no record ends with a zero. Leaves the file at its begin.
+/// The end of a file's data: with `appendfsync always` a killed process leaves zeros after it, and
+/// no record ends with a zero. Rewinds the file.
 pub fn data_len(file: &mut File) -> io::Result<u64> {
     let mut end = file.metadata()?.len();
     let mut block = vec![0; 64 * 1024];
@@ -85,11 +85,10 @@ pub fn data_len(file: &mut File) -> io::Result<u64> {
     Ok(end)
 }
 
-/// Whether nothing was appended behind the file at this place of [`Manifest::data`]: there is none,
-/// or those behind it, whose paths `path` tells, are empty. A manifest names the next increment
-/// before the present one is complete on disk; until it is, nothing is written to the next one. So
-/// a server that is killed then leaves a file that ends within a command although it is not the
-/// last one.
+/// True if no data follows the file at index `at` of [`Manifest::data`]: there are no later files,
+/// or they (at the paths that `path` returns) are empty. A manifest names the next increment before
+/// the present one is complete on disk; until it is, the next one stays empty. A server that is
+/// killed then leaves a file that ends within a command although it is not the last one.
 pub fn ends_data(manifest: &Manifest, at: usize, path: impl Fn(&FileInfo) -> PathBuf) -> bool {
     let mut behind = manifest.data().skip(at + 1);
     behind.all(|(_, info)| {
@@ -100,7 +99,7 @@ pub fn ends_data(manifest: &Manifest, at: usize, path: impl Fn(&FileInfo) -> Pat
 /// Reads commands.
 pub struct CommandReader<R> {
     input: R,
-    /// Bytes of the file, of which `start..end` are still to be read.
+    /// Bytes of the file, of which `start..end` are unread.
     buffer: Vec<u8>,
     start: usize,
     end: usize,
@@ -108,50 +107,50 @@ pub struct CommandReader<R> {
     base: u64,
     /// Length of the file, if known.
     len: Option<u64>,
-    /// Where the arguments of the commands in `ahead` are in the buffer.
+    /// Locations in the buffer of the arguments of the commands in `ahead`.
     args: Vec<Range<usize>>,
-    /// Records that have been found, from the one that was read last on.
+    /// Parsed records, from the one that was returned last.
     ahead: Vec<Found>,
-    /// How many of them have been read.
+    /// Number of them that have been returned.
     taken: usize,
     /// Position behind the last whole command.
     whole: u64,
     /// Position before the MULTI of an open transaction.
     multi: Option<u64>,
-    /// Checksum of what was found since the last annotation with one, or since the begin.
+    /// Checksum since the last checksum annotation, or since the start of the file.
     crc: u64,
 }
 
 /// A record in the buffer.
 struct Found {
     record: AofRecord,
-    /// Where it ends in the buffer.
+    /// Its end in the buffer.
     end: usize,
     /// Its arguments.
     args: Range<usize>,
 }
 
-/// So many records are found at once, so that what they need can be fetched into the cache at once.
+/// Records parsed at once, so that the keys that they need can be prefetched together.
 const AHEAD: usize = 16;
 
 /// Result of parsing the buffer.
 enum Look {
     /// A record that ends here.
     Whole(AofRecord, usize),
-    /// A record may begin here, but more bytes are needed: so many in all, at least.
+    /// An incomplete record; at least this many bytes are needed in all.
     More(u64),
-    /// None begins here; where in the buffer, and what was expected.
+    /// Invalid; the position in the buffer, and the expected content.
     Bad(usize, &'static str),
 }
 
 impl<R: Read> CommandReader<R> {
-    /// A reader of a file of `len` bytes, if that is known.
+    /// A reader of a file of `len` bytes, if the length is known.
     pub fn new(input: R, len: Option<u64>) -> CommandReader<R> {
         CommandReader::resume(input, len, 0, Vec::new())
     }
 
-    /// A reader that goes on at byte `position` of the file; `read` is what has been read of it
-    /// from there on.
+    /// A reader that continues at byte `position` of the file; `read` are the bytes from there on
+    /// that have been read already.
     pub fn resume(input: R, len: Option<u64>, position: u64, read: Vec<u8>) -> CommandReader<R> {
         CommandReader {
             input,
@@ -169,7 +168,7 @@ impl<R: Read> CommandReader<R> {
         }
     }
 
-    /// The next record; nothing at the end of the file.
+    /// The next record; `None` at the end of the file.
     #[inline]
     pub fn read(&mut self) -> Result<Option<AofRecord>, ReadError> {
         if self.taken == self.ahead.len() && !self.find_more()? {
@@ -185,7 +184,7 @@ impl<R: Read> CommandReader<R> {
         Ok(Some(record))
     }
 
-    /// Finds records in the buffer, at least one. False at the end of the file.
+    /// Parses at least one record in the buffer. False at the end of the file.
     fn find_more(&mut self) -> Result<bool, ReadError> {
         self.taken = 0;
         loop {
@@ -210,7 +209,7 @@ impl<R: Read> CommandReader<R> {
                 }
             };
             if !self.ahead.is_empty() {
-                // The bytes behind it are parsed later.
+                // The rest of the buffer is parsed later.
                 return Ok(true);
             }
             match found {
@@ -228,7 +227,7 @@ impl<R: Read> CommandReader<R> {
         }
     }
 
-    /// Adds a record's bytes to the checksum, or compares it.
+    /// Adds a record's bytes to the checksum, or compares the checksum.
     #[inline]
     fn sum_up(&mut self, record: AofRecord, place: Range<usize>) -> Result<AofRecord, ReadError> {
         let bytes = &self.buffer[place.clone()];
@@ -254,8 +253,8 @@ impl<R: Read> CommandReader<R> {
         self.args[args].iter().map(|range| &self.buffer[range.clone()])
     }
 
-    /// The arguments of the commands that will be read next, if they have just been found: of the
-    /// last one, and of some behind it. Nothing where this has been told already.
+    /// The arguments of the commands just parsed: the one returned last, and some after it. Empty
+    /// if they have been returned before.
     #[inline]
     pub fn just_found(&self) -> impl Iterator<Item = impl Iterator<Item = &[u8]>> {
         let found = if self.taken == 1 { &self.ahead[..] } else { &[] };
@@ -264,7 +263,7 @@ impl<R: Read> CommandReader<R> {
             .map(|found| self.args[found.args.clone()].iter().map(|range| &self.buffer[range.clone()]))
     }
 
-    /// Bytes read.
+    /// Number of bytes read.
     #[inline]
     pub fn position(&self) -> u64 {
         self.base + self.start as u64
@@ -275,7 +274,7 @@ impl<R: Read> CommandReader<R> {
         self.whole
     }
 
-    /// Position behind the last command that can be used: a transaction whose EXEC has not come is not.
+    /// Position behind the last usable command: a transaction without its EXEC is not usable.
     pub fn usable(&self) -> u64 {
         self.multi.unwrap_or(self.whole)
     }
@@ -296,7 +295,8 @@ impl<R: Read> CommandReader<R> {
         self.whole = self.position();
     }
 
-    /// Looks at the record that begins at `start`, as far as it is there, and notes its arguments.
+    /// Parses the record that begins at `start`, as far as it is in the buffer, and records its
+    /// arguments.
     #[inline]
     fn look(&mut self, start: usize) -> Look {
         let buffer = &self.buffer[..self.end];
@@ -322,7 +322,7 @@ impl<R: Read> CommandReader<R> {
                 Ok(None) => return missing(1),
                 Err(()) => return Look::Bad(at + 1, "the length of an argument"),
             };
-            // As good as endless; no sum of it with what comes overflows.
+            // Practically endless; below it no addition overflows.
             if len > u64::from(u32::MAX) << 16 {
                 return Look::Bad(at + 1, "the length of an argument");
             }
@@ -335,7 +335,7 @@ impl<R: Read> CommandReader<R> {
                 }
                 return Look::More(to + 2 - start as u64);
             }
-            // Not beyond the buffer, as was just seen.
+            // Within the buffer, as checked above.
             let to = to as usize;
             if buffer[to..to + 2] != *b"\r\n" {
                 return Look::Bad(to, "a line end");
@@ -346,8 +346,8 @@ impl<R: Read> CommandReader<R> {
         Look::Whole(AofRecord::Command, at)
     }
 
-    /// Reads until there are `needed` bytes, or a full buffer of them. False if the file ends with
-    /// what was there.
+    /// Reads until the buffer has `needed` bytes, or is full. False if the file ends without more
+    /// bytes.
     #[cold]
     fn fill(&mut self, needed: u64) -> Result<bool, ReadError> {
         self.buffer.copy_within(self.start..self.end, 0);
@@ -360,7 +360,8 @@ impl<R: Read> CommandReader<R> {
         let before = self.end;
         while (self.end as u64) < needed {
             if self.end == self.buffer.len() {
-                // The file has at least as many bytes as are there: that far its numbers may be believed.
+                // The file is at least as long as the bytes that have arrived: sizes are trusted
+                // only up to that.
                 let size = (self.end * 2).max(BUFFER);
                 self.buffer.resize(size, 0);
             }
@@ -375,7 +376,7 @@ impl<R: Read> CommandReader<R> {
     }
 }
 
-/// Looks at an annotation at the begin of `text`, which is at `start` of the buffer.
+/// Parses an annotation at the start of `text`, which is at `start` of the buffer.
 #[cold]
 fn look_at_annotation(text: &[u8], start: usize) -> Look {
     let Some(end) = text.iter().take(ANNOTATION_MAX).position(|&byte| byte == b'\n') else {
@@ -389,8 +390,8 @@ fn look_at_annotation(text: &[u8], start: usize) -> Look {
     Look::Whole(time.map_or(AofRecord::Annotation, AofRecord::Timestamp), start + end + 1)
 }
 
-/// A line with a number that begins at `at`: the number, and where what follows begins. Nothing if
-/// the line has no end yet.
+/// Parses a line with a number at `at`: the number, and the position after the line. `None` if the
+/// line's end has not arrived yet.
 #[inline]
 fn number_line(buffer: &[u8], at: usize) -> Result<Option<(u64, usize)>, ()> {
     let line = &buffer[at..buffer.len().min(at + NUMBER_LINE_MAX)];
@@ -409,7 +410,7 @@ fn number_line(buffer: &[u8], at: usize) -> Result<Option<(u64, usize)>, ()> {
                     None => Err(()),
                 };
             }
-            // Files that people write.
+            // Hand-written files may have bare line feeds.
             b'\n' if index > 0 => return Ok(Some((number, at + index + 1))),
             _ => return Err(()),
         }

@@ -3,15 +3,15 @@
 //! `aof-use-rdb-preamble no`, and the form of its old entries.
 //!
 //! ```text
-//! [#TS:seconds] functions (FUNCTION LOAD code), and for each key, behind a SELECT where the
+//! [#TS:seconds] functions (FUNCTION LOAD code), and for each key, after a SELECT where the
 //! database changes:
 //!     SET | RPUSH | SADD | ZADD | HMSET | XADD ... XSETID XGROUP XCLAIM,
 //!     [HPEXPIREAT | SPEXPIREAT | ZPEXPIREAT per member], [PEXPIREAT]
 //! ```
-//! Elements come in requests of at most 64, as stock servers write them, and are written one
-//! request at a time, so that a huge collection takes no more memory than a small one. As in stock
-//! servers, streams lose deleted pending entries and the time a consumer was last seen. Checksums
-//! are between requests (`check.rs`).
+//! Requests have at most 64 elements, as those of stock servers, and are written one at a time, so
+//! that a huge collection takes no more memory than a small one. As with stock servers, streams
+//! lose deleted pending entries and the time at which a consumer was last seen. Checksums are
+//! between requests (`check.rs`).
 
 use std::io::{self, Write};
 
@@ -22,7 +22,7 @@ use braid_resp::request;
 
 use super::check::Check;
 
-/// Bytes that are gathered before they are written.
+/// Bytes gathered before a write.
 const BUFFER: usize = 256 * 1024;
 
 /// Writes a file of requests.
@@ -31,7 +31,7 @@ pub(crate) struct RequestWriter<W> {
     /// Whole requests, or annotations.
     buffer: Vec<u8>,
     held: bool,
-    /// Bytes before those in the buffer.
+    /// Bytes written before those in the buffer.
     passed_on: u64,
     selected: Option<u32>,
 }
@@ -47,19 +47,19 @@ impl<W: Write> RequestSink for RequestWriter<W> {
 }
 
 impl<W: Write> RequestWriter<W> {
-    /// Begins a file; `time_s` stands at its begin if there is one.
+    /// Begins a file, with a timestamp annotation of `time_s` if given.
     pub(crate) fn new(out: W, time_s: Option<i64>) -> RequestWriter<W> {
         let buffer = time_s.map_or_else(Vec::new, |time_s| timestamp(time_s).into_bytes());
         RequestWriter { out, buffer, held: false, passed_on: 0, selected: None }
     }
 
-    /// A library of functions: its code.
+    /// Writes a library of functions: its code.
     pub(crate) fn function(&mut self, code: &[u8]) -> io::Result<()> {
         request::push(&mut self.buffer, &[b"FUNCTION", b"LOAD", code]);
         self.complete()
     }
 
-    /// The database of what follows.
+    /// Sets the database of the following keys.
     pub(crate) fn select(&mut self, db: u32) {
         if self.selected != Some(db) {
             self.selected = Some(db);
@@ -67,23 +67,23 @@ impl<W: Write> RequestWriter<W> {
         }
     }
 
-    /// A key with its value.
+    /// Writes a key with its value.
     pub(crate) fn key(&mut self, name: &[u8], value: ValueRef<'_>, expire_at: Option<i64>) -> io::Result<()> {
         push_key(self, name, value, expire_at)
     }
 
-    /// Keys that [`push_key`] has written.
+    /// Appends requests that [`push_key`] has made.
     pub(crate) fn encoded_keys(&mut self, requests: &[u8]) -> io::Result<()> {
         self.buffer.extend_from_slice(requests);
         self.complete()
     }
 
-    /// Until [`RequestWriter::let_go`] is called what is written is kept in memory.
+    /// Keeps everything in memory until [`RequestWriter::let_go`] is called.
     pub(crate) fn hold(&mut self) {
         self.held = true;
     }
 
-    /// Writes what was held, if it is much.
+    /// Ends the hold, and writes the buffer if it is large.
     pub(crate) fn let_go(&mut self) -> io::Result<()> {
         self.held = false;
         self.complete()
@@ -94,7 +94,7 @@ impl<W: Write> RequestWriter<W> {
         self.passed_on + self.buffer.len() as u64
     }
 
-    /// Ends the file. The sink, back, and the file's size in bytes.
+    /// Ends the file. Returns the sink and the file's size in bytes.
     pub(crate) fn finish(mut self) -> io::Result<(W, u64)> {
         if !self.buffer.is_empty() {
             self.pass_on()?;
@@ -109,18 +109,18 @@ impl<W: Write> RequestWriter<W> {
         self.out.write_all(&self.buffer)?;
         self.passed_on += self.buffer.len() as u64;
         self.buffer.clear();
-        // A large value has made it large.
+        // Gives memory back after a large value.
         self.buffer.shrink_to(4 * BUFFER);
         Ok(())
     }
 }
 
-/// The annotation that tells the time.
+/// A timestamp annotation.
 pub(crate) fn timestamp(time_s: i64) -> String {
     format!("#TS:{time_s}\r\n")
 }
 
-/// Adds the requests that make a key in the database that is chosen.
+/// Appends the requests that create a key in the current database.
 pub(crate) fn push_key(
     out: &mut dyn RequestSink,
     name: &[u8],
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
     use crate::aof::{AofRecord, CommandReader};
 
-    /// The requests of a file as text, and how many of its bytes sums vouch for.
+    /// The requests of a file as text, and the number of its bytes that checksums cover.
     fn requests(file: &[u8]) -> (Vec<String>, usize) {
         let mut reader = CommandReader::new(file, Some(file.len() as u64));
         let (mut requests, mut sums) = (Vec::new(), 0);
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(of(ValueRef::Object(texts.as_ref()), Some(6)), ["RPUSH k a b", "PEXPIREAT k 6"]);
     }
 
-    /// Counts bytes, and fails when it has had enough.
+    /// Counts bytes, and fails at a limit.
     struct Sink {
         largest: usize,
         room: usize,
@@ -207,7 +207,7 @@ mod tests {
             let written = writer.key(b"k", ValueRef::Object(texts.as_ref()), None);
             assert_eq!(written.is_ok(), room == usize::MAX);
             assert!(writer.passed_on > 2 * BUFFER as u64);
-            // A request is of a few kilobytes.
+            // A request has a few kilobytes.
             assert!(writer.out.largest < BUFFER + 10_000, "{} at once", writer.out.largest);
             assert!(writer.buffer.len() < BUFFER + 10_000);
         }
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(requests[..2], ["at 77", "FUNCTION LOAD code"]);
         assert_eq!((requests[2].as_str(), requests[503].as_str()), ("SELECT 0", "SELECT 1"));
         assert_eq!(requests.last().map(String::as_str), Some("X"));
-        // Within a value, where nothing but the sum can tell.
+        // Within a value, where only the checksum detects it.
         file[500] ^= 1;
         let mut reader = CommandReader::new(&file[..], Some(file.len() as u64));
         assert!(std::iter::from_fn(|| reader.read().transpose()).any(|record| record.is_err()));

@@ -3,8 +3,8 @@
 //! into pieces.
 //!
 //! Each thread has shards of its own, and a piece goes to the thread of its key's shard. So the
-//! pieces of a key stay in order, no thread waits for a lock, and cached lines are not shared. All
-//! of it happens with the world stopped: before it resumes for a moment, [`Crew::settle`] waits
+//! pieces of a key stay in order, no thread waits for a lock, and no cache line is shared. The crew
+//! works only while the world is stopped: before it resumes for a moment, [`Crew::settle`] waits
 //! until all sent pieces are done.
 
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -17,25 +17,25 @@ use braid_rdb::{Access, Bytes, Decoder, Fault, Limits, RdbType};
 use super::{ExpiredKeys, LoadError, Loaded, clock_of, readable};
 use crate::value::read_value;
 
-/// Values of up to this size are decoded by the crew.
+/// Larger values are decoded by the reading thread.
 pub(super) const VALUE_MAX: usize = 256 * 1024;
-/// A batch is sent when it has so many bytes or pieces.
+/// A batch is sent when it has this many bytes or pieces.
 const BATCH_BYTES: usize = 128 * 1024;
 const BATCH_PIECES: usize = 512;
-/// Batches that wait for a thread before the reader does.
+/// Batches queued for a thread before the reader waits.
 const BATCHES_WAITING: usize = 4;
-/// Keys whose places are fetched into the cache at a time.
+/// Keys prefetched at a time.
 const PREFETCHED: usize = 32;
 
-/// A key, and where its name and value are in the batch.
+/// A key, and the location of its name and value in the batch.
 struct Piece {
     hash: u64,
-    /// Position in the file of the value.
+    /// Position of the value in the file.
     position: u64,
     expire_at: Option<i64>,
     access: Option<Access>,
     db: u32,
-    /// Begin of the name, of the value, and its end.
+    /// Start of the name, start of the value, end of the value.
     ends: [u32; 3],
     kind: RdbType,
 }
@@ -47,14 +47,14 @@ struct Batch {
     pieces: Vec<Piece>,
 }
 
-/// A batch that was worked off, and what came of it.
+/// A finished batch, and its result.
 struct Done {
     batch: Batch,
     loaded: Loaded,
     error: Option<LoadError>,
 }
 
-/// State shared by all loader threads.
+/// Parameters shared by all loader threads.
 #[derive(Clone, Copy)]
 pub(super) struct Terms<'k> {
     pub keyspace: &'k Keyspace,
@@ -63,37 +63,37 @@ pub(super) struct Terms<'k> {
     pub limits: Limits,
     /// Entries expired at this time are left out, ms since the Unix epoch.
     pub now: i64,
-    /// The slot in the gate of the thread that has stopped the world.
+    /// The gate slot of the thread that has stopped the world.
     pub slot: usize,
     pub expired: Option<&'k ExpiredKeys>,
 }
 
-/// A key as it comes in the file.
+/// A key as read from the file.
 pub(super) struct Key<'k> {
     pub name: &'k [u8],
     pub db: u32,
     pub kind: RdbType,
     pub expire_at: Option<i64>,
     pub access: Option<Access>,
-    /// Position in the file of the value.
+    /// Position of the value in the file.
     pub position: u64,
 }
 
 /// The threads, as the reader sees them.
 pub(super) struct Crew {
-    /// The way to each thread, and the batch that is being filled for it.
+    /// The channel to each thread, and the batch being filled for it.
     ways: Vec<(SyncSender<Batch>, Batch)>,
     results: Receiver<Done>,
-    /// Batches sent and not come back.
+    /// Batches sent and not yet returned.
     outstanding: usize,
-    /// Batches to be filled again.
+    /// Batches to be reused.
     spare: Vec<Batch>,
     /// Totals of the finished batches.
     pub loaded: Loaded,
 }
 
 impl Crew {
-    /// Starts `threads` threads, which end when the crew is dropped; none is no crew.
+    /// Starts `threads` threads, which end when the crew is dropped. With 0 there is no crew.
     pub fn start<'scope, 'k: 'scope>(
         scope: &'scope Scope<'scope, '_>,
         threads: usize,
@@ -115,7 +115,7 @@ impl Crew {
         Ok(Some(Crew { ways, results, outstanding, spare, loaded }))
     }
 
-    /// Takes a key with its value, as it stands in the file. An error may be that of another key.
+    /// Passes a key and its encoded value to a thread. An error may be that of another key.
     #[inline]
     pub fn add(&mut self, keyspace: &Keyspace, key: &Key<'_>, value: &[u8]) -> Result<(), LoadError> {
         let hash = keyspace.hash(key.name);
@@ -125,8 +125,8 @@ impl Crew {
         batch.bytes.extend_from_slice(key.name);
         let middle = batch.bytes.len();
         batch.bytes.extend_from_slice(value);
-        // A batch is sent long before it comes near 4 GiB, and values are bounded; names that are
-        // not are loaded otherwise.
+        // No overflow: batches are sent long before 4 GiB, values are bounded, and over-long names
+        // take another path.
         let ends = [begin, middle, batch.bytes.len()].map(|end| end as u32);
         let &Key { db, kind, expire_at, access, position, .. } = key;
         batch.pieces.push(Piece { hash, position, expire_at, access, db, ends, kind });
@@ -157,7 +157,7 @@ impl Crew {
         error.map_or(Ok(()), Err)
     }
 
-    /// Waits until everything is worked off, also what has not been sent yet.
+    /// Waits until all pieces are done, including those not sent yet.
     pub fn settle(&mut self) -> Result<(), LoadError> {
         for index in 0..self.ways.len() {
             if !self.ways[index].1.pieces.is_empty() {
@@ -172,9 +172,10 @@ impl Crew {
     }
 }
 
-/// A thread's work: batches, until no more come. Stops adding at the first error.
+/// The work of a thread: processes batches until the channel closes. Adds nothing after the first
+/// error.
 fn work_off(terms: &Terms<'_>, work: &Receiver<Batch>, back: &Sender<Done>) {
-    /// Says that the thread is gone if it ends by a panic, so that nobody waits for it.
+    /// Reports the end of a thread that panics, so that the reader does not wait for it.
     struct Farewell<'s>(&'s Sender<Done>);
     impl Drop for Farewell<'_> {
         fn drop(&mut self) {
@@ -184,13 +185,13 @@ fn work_off(terms: &Terms<'_>, work: &Receiver<Batch>, back: &Sender<Done>) {
                     loaded: Loaded::default(),
                     error: Some(LoadError::Thread),
                 };
-                // The receiver is gone then.
+                // Fails only when the receiver is gone.
                 let _ = self.0.send(done);
             }
         }
     }
     let _farewell = Farewell(back);
-    // Counters are not touched by adding keys: to share a slot with a thread that waits does no harm.
+    // Adding keys does not touch the counters, so sharing the slot of a waiting thread is harmless.
     let mut context = Context::new(terms.keyspace, terms.slot);
     let mut failed = false;
     while let Ok(batch) = work.recv() {

@@ -7,7 +7,7 @@
 
 use braid_keyspace::Txn;
 
-/// So many are set at once.
+/// Number of times that are set at once.
 const MANY: usize = 4096;
 
 struct Time {
@@ -17,16 +17,17 @@ struct Time {
     expire_at: i64,
 }
 
-/// Times that have been read and are to be set.
+/// Expiry times that have been read and are not set yet.
 #[derive(Default)]
 pub(super) struct MemberTimes {
     list: Vec<Time>,
-    /// The member of which the time is to come.
+    /// The member whose time comes next.
     member: Option<Vec<u8>>,
 }
 
 impl MemberTimes {
-    /// Takes a note that follows key `key` of database `db`. False if it is none about members' times.
+    /// Takes a note that follows key `key` of database `db`. False if it is not about members'
+    /// times.
     pub fn note(&mut self, db: u32, key: &[u8], name: &[u8], text: &[u8]) -> bool {
         match name {
             b"keydb-subexpire-key" => self.member = Some(text.to_vec()),
@@ -44,12 +45,13 @@ impl MemberTimes {
         true
     }
 
-    /// True if they should be set before more are read.
+    /// True if the times should be set before reading on.
     pub fn are_many(&self) -> bool {
         self.list.len() >= MANY
     }
 
-    /// Sets them. What is past goes at once; what is for a key or a member that is not there is passed over.
+    /// Sets the times. Members whose time has passed are removed; missing keys and members are
+    /// skipped.
     pub fn set_all(&mut self, txn: &mut Txn<'_>) {
         let db = txn.db();
         for time in self.list.drain(..) {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The parser against the answers of stock servers, and against itself over every way to cut a stream.
+//! The parser against the replies of stock servers, and against itself for every way to cut a
+//! stream.
 
 use super::*;
 use proptest::prelude::*;
 
-/// What a stream means, however it arrives.
+/// The meaning of a stream, however it arrives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Event {
     Request(Vec<Vec<u8>>),
@@ -13,8 +14,8 @@ enum Event {
     End(bool),
 }
 
-/// Plays an event loop: receives `stream` in pieces that end at `cuts`, and after each asks for all that is
-/// there. Big arguments are received as the contract says.
+/// Simulates an event loop: receives `stream` in pieces that end at `cuts`, and parses after each.
+/// Big arguments are received as the contract requires.
 fn receive(stream: &[u8], cuts: &[usize], limits: &Limits) -> Vec<Event> {
     let mut parser = RequestParser::default();
     let mut events = Vec::new();
@@ -100,7 +101,7 @@ fn request(arguments: &[&[u8]]) -> Vec<u8> {
     wire
 }
 
-/// Checks a short stream in one piece, byte by byte, and at every single cut.
+/// Checks a short stream in one piece, byte by byte, and with every single cut.
 #[track_caller]
 fn check_with(limits: &Limits, stream: &[u8], events: &[Event]) {
     assert_eq!(receive(stream, &[], limits), events);
@@ -249,7 +250,7 @@ fn clients_that_must_authenticate_get_little() {
     assert_eq!(ProtocolError::UnauthenticatedBulkLength.message(), text);
     check_with(&limits, b"*1\r\n$16384\r\n", &[Event::End(true)]);
     check_with(&limits, b"*1\r\n$536870913\r\n", &[Event::Error(ProtocolError::InvalidBulkLength)]);
-    // Whole in the buffer, it is refused as well.
+    // It is refused even if it is whole in the buffer.
     let wire = request(&[&[b'a'; 16385]]);
     check_with(&limits, &wire, &[Event::Error(ProtocolError::UnauthenticatedBulkLength)]);
 }
@@ -297,7 +298,8 @@ fn integers_follow_the_strict_rules() {
     assert_eq!(integer(b"-9223372036854775809"), None);
 }
 
-/// A long request in small pieces takes linear time: beginning anew at each piece would read 10^10 arguments.
+/// A long request in small pieces takes linear time: starting over at each piece would parse 10^10
+/// arguments.
 #[test]
 fn a_long_request_in_small_pieces_is_read_once() {
     let count = 200_000;

@@ -20,7 +20,7 @@ fn check(write: impl Fn(&mut ReplyBuffer), resp2: &str, resp3: &str) {
         let mut reply = ReplyBuffer::new(protocol);
         write(&mut reply);
         assert_eq!(String::from_utf8_lossy(&wire(&reply)), text, "{protocol:?}");
-        // The same behind earlier replies, in memory full of stale bytes.
+        // The same after earlier replies, in memory full of stale bytes.
         let mut reply = ReplyBuffer::new(protocol);
         reply.raw(&[b'#'; 3000]);
         reply.consume(3000);

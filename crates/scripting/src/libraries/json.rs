@@ -143,7 +143,7 @@ fn decode_invalid_numbers(lua: Lua<'_>, shared: &mut Shared) -> Result<c_int, Ra
 
 // Writing.
 
-/// Levels of nesting that the machine's own stack bears, whatever a script sets.
+/// Maximum nesting for the thread's stack, whatever a script configures.
 const DEPTH_LIMIT: i32 = 2000;
 
 struct Encoder<'l, 's> {
@@ -243,7 +243,7 @@ impl Encoder<'_, '_> {
         Ok(())
     }
 
-    /// The largest index if the table on top is an array; nothing if it is an object (or empty).
+    /// The largest index if the table on top is an array; `None` if it is an object (or empty).
     fn array_len(&self) -> Result<Option<c_int>, Raise> {
         let (mut max, mut items) = (0i32, 0i64);
         self.lua.push_nil();
@@ -351,7 +351,7 @@ struct Decoder<'l, 's> {
     settings: Settings,
     data: &'l [u8],
     at: usize,
-    /// Where the present token begins, or what is wrong with it.
+    /// Start of the present token, or its error.
     token_at: usize,
     text: Vec<u8>,
     depth: i32,
@@ -396,7 +396,7 @@ impl Decoder<'_, '_> {
         }
         self.token_at = self.at;
         let single = match self.peek(0) {
-            // A NUL ends the text, wherever it is.
+            // A NUL ends the text anywhere.
             0 => return Token::End,
             b'{' => Token::ObjectBegin,
             b'}' => Token::ObjectEnd,
@@ -435,7 +435,7 @@ impl Decoder<'_, '_> {
         self.error("invalid token")
     }
 
-    /// True for what C reads as a number and JSON does not have.
+    /// True for numbers that C accepts and JSON does not.
     fn is_invalid_number(&self) -> bool {
         let rest = &self.data[self.at..];
         if rest.first() == Some(&b'+') {
@@ -450,7 +450,7 @@ impl Decoder<'_, '_> {
         }
     }
 
-    /// The longest beginning that C's `strtod` takes.
+    /// The longest prefix that C's `strtod` accepts.
     fn number(&mut self) -> Token {
         let rest = &self.data[self.at..];
         match read_number(rest) {
@@ -597,7 +597,7 @@ impl Decoder<'_, '_> {
     }
 }
 
-/// The number that `text` begins with, as C's `strtod` reads it, and its length.
+/// The number at the start of `text`, as C's `strtod` reads it, and its length.
 fn read_number(text: &[u8]) -> Option<(f64, usize)> {
     let signed = usize::from(matches!(text.first(), Some(b'-' | b'+')));
     let negative = text.first() == Some(&b'-');

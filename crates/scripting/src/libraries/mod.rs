@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The libraries that Redis adds to Lua's own: `cjson`, `cmsgpack`, `struct` and `bit`.
 //!
-//! They are written in safe code, because each of the C versions has had holes: lengths are checked
-//! before anything is allocated, nesting is bounded, and decoding never takes more than a small
-//! multiple of the input's size.
+//! They are written in safe code, because each of the C versions has had security holes: lengths
+//! are checked before anything is allocated, nesting is bounded, and decoding never allocates more
+//! than a small multiple of the input's size.
 
 pub(crate) mod bit;
 pub(crate) mod json;
@@ -40,7 +40,7 @@ fn push_functions(lua: Lua<'_>, shared: *mut Shared, functions: &[(&str, Native)
     }
 }
 
-/// Sets texts of the table on top.
+/// Sets text fields of the table on top.
 fn set_texts(lua: Lua<'_>, texts: &[(&str, &str)]) {
     for (name, text) in texts {
         lua.push_string(text.as_bytes());

@@ -12,7 +12,7 @@ use crate::shared::Shared;
 
 /// Tables nested deeper are packed as nil (they may be cyclic).
 const PACK_DEPTH_MAX: usize = 16;
-/// Deeper data are refused: each level takes room on Lua's stack and on the machine's.
+/// Data nested deeper is refused: each level takes space on Lua's stack and on the thread's.
 const UNPACK_DEPTH_MAX: usize = 1000;
 
 pub(crate) fn push(lua: Lua<'_>, shared: *mut Shared) {
@@ -54,7 +54,7 @@ fn pack(lua: Lua<'_>, shared: &mut Shared) -> Result<c_int, Raise> {
     Ok(1)
 }
 
-/// Writes the value on top and takes it off the stack.
+/// Writes the value on top and pops it.
 fn write_value(lua: Lua<'_>, shared: &mut Shared, out: &mut Vec<u8>, depth: usize) -> Result<(), Raise> {
     poll(lua, shared)?;
     lua.check_memory(out.len() + lua.string(-1).map_or(0, <[u8]>::len))?;
@@ -126,19 +126,19 @@ fn array_len(lua: Lua<'_>) -> Option<usize> {
     (max == count as f64).then_some(count)
 }
 
-/// Lengths have 32 bits; what Lua may allocate has fewer.
+/// Lengths have 32 bits; Lua's memory limit is lower.
 fn count_of(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }
 
-/// Memory takes every byte: writing to it has no errors to report.
+/// Writing to memory cannot fail.
 fn written<T, E>(result: Result<T, E>) {
     debug_assert!(result.is_ok());
 }
 
 /// Whole numbers in the fewest bytes, others as a float if that is exact, else as a double.
 fn write_number(out: &mut Vec<u8>, number: f64) {
-    // The cast saturates, so the largest doubles below 2^63 are the last that come back the same.
+    // The cast saturates: doubles below 2^63 convert back to the same value.
     let integer = number as i64;
     let short = number as f32;
     if integer as f64 == number && integer != i64::MAX {
@@ -230,7 +230,7 @@ fn push_value(lua: Lua<'_>, shared: &mut Shared, input: &mut Input<'_>, depth: u
                 Marker::Str8 => input.len8()?,
                 Marker::Str16 | Marker::Array16 | Marker::Map16 => input.len16()?,
                 Marker::Str32 | Marker::Array32 | Marker::Map32 => input.len32()?,
-                // Binary data and extensions: lua-cmsgpack knows neither.
+                // Binary data and extensions, which lua-cmsgpack does not support.
                 _ => return Err(Bad::Format),
             };
             match marker {
@@ -254,7 +254,7 @@ fn push_array(
     count: usize,
     depth: usize,
 ) -> Result<(), Bad> {
-    // An element takes at least a byte: an announcement alone allocates nothing.
+    // An element takes at least a byte, so a false length allocates nothing.
     lua.push_table(count.min(input.0.len()), 0);
     for index in 0..count {
         push_value(lua, shared, input, depth + 1)?;
@@ -304,7 +304,7 @@ fn unpack_limit(lua: Lua<'_>, shared: &mut Shared) -> Result<c_int, Raise> {
 }
 
 /// Unpacks up to `limit` values from `offset` on, or all if both are 0. With a limit or an offset
-/// the first result says where to go on, -1 at the end.
+/// the first result is the next offset, -1 at the end.
 fn unpack_some(lua: Lua<'_>, shared: &mut Shared, limit: i64, offset: i64) -> Result<c_int, Raise> {
     let data = lua.check_text(1)?;
     lua.set_top(1);

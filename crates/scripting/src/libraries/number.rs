@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Text of numbers, as by C's `%.14g`.
+//! Formats numbers like C's `%.14g`.
 
 /// Appends a finite or infinite number with `precision` significant digits (1 to 17), as
 /// `%.{precision}g` does.

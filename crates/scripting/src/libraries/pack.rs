@@ -18,17 +18,17 @@ pub(crate) fn push(lua: Lua<'_>, shared: *mut Shared) {
 
 /// Largest integer, in bytes.
 const INTEGER_MAX: usize = 32;
-/// The strictest alignment that `!` stands for.
+/// The largest alignment that `!` selects.
 const ALIGN_MAX: usize = 8;
 
-/// A format, read option by option.
+/// A format string, read option by option.
 struct Format<'a> {
     rest: &'a [u8],
     big_endian: bool,
     align: usize,
 }
 
-/// One option that stands for data.
+/// A format option that describes data.
 struct Item {
     option: u8,
     size: usize,
@@ -36,7 +36,7 @@ struct Item {
 
 impl<'a> Format<'a> {
     fn new(text: &'a [u8]) -> Format<'a> {
-        // A format is a C string.
+        // Format strings end at the first NUL, as in C.
         let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
         Format { rest: text, big_endian: cfg!(target_endian = "big"), align: 1 }
     }
@@ -58,7 +58,7 @@ impl<'a> Format<'a> {
         Ok(number as usize)
     }
 
-    /// The next option that stands for data; those that change how data are read are obeyed on the way.
+    /// The next option that describes data; applies options that change settings on the way.
     fn next(&mut self) -> Result<Option<Item>, Raise> {
         while let Some((&option, rest)) = self.rest.split_first() {
             self.rest = rest;
@@ -105,13 +105,13 @@ impl<'a> Format<'a> {
         Ok(None)
     }
 
-    /// Bytes to be left out before an item at position `at`.
+    /// Padding bytes before an item at position `at`.
     fn padding(&self, item: &Item, at: usize) -> usize {
         if item.size == 0 || item.option == b'c' {
             return 0;
         }
         let size = item.size.min(self.align);
-        // As in C, sizes that are no power of two are taken as masks.
+        // As in C, sizes that are not a power of two are used as masks.
         size.wrapping_sub(at & (size - 1)) & (size - 1)
     }
 }
@@ -147,7 +147,7 @@ fn pack(lua: Lua<'_>, _: &mut Shared) -> Result<c_int, Raise> {
                 let number = lua.check_number(argument)?;
                 argument += 1;
                 let value = if number < 0.0 { number as i64 as u64 } else { number as u64 };
-                // Beyond eight bytes there are only zeros, also for negative numbers.
+                // Bytes beyond eight are zero, even for negative numbers.
                 let mut bytes = [0; INTEGER_MAX];
                 bytes[..8].copy_from_slice(&value.to_le_bytes());
                 let bytes = &mut bytes[..item.size];
@@ -230,7 +230,7 @@ fn little<const N: usize>(bytes: &[u8], big_endian: bool) -> [u8; N] {
     little
 }
 
-/// An integer of any size; only its last eight bytes count.
+/// An integer of any size; only its last eight bytes are significant.
 fn read_integer(bytes: &[u8], big_endian: bool, signed: bool) -> f64 {
     let shift = |value: u64, byte: &u8| value << 8 | u64::from(*byte);
     let value = if big_endian { bytes.iter().fold(0, shift) } else { bytes.iter().rev().fold(0, shift) };

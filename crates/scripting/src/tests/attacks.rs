@@ -16,7 +16,7 @@ fn survive(script: &str) -> String {
 
 #[test]
 fn byte_code_is_not_loaded() {
-    // Hand-made byte code reads and writes any memory.
+    // Hand-made bytecode can read and write any memory.
     let found = survive("return loadstring(string.dump(function() return 1 end))()");
     assert!(found.contains("attempt to call a nil value"), "{found}");
     check("local f, e = load(function() return '\\27Lua' end) return tostring(f)", "$3 nil");
@@ -51,7 +51,8 @@ fn unpack_does_not_overflow() {
 
 #[test]
 fn a_chunk_name_is_not_freed_while_parsing() {
-    // CVE-2025-49844: the collector runs while the parser still holds the only reference to the name.
+    // CVE-2025-49844: the collector runs while the parser still holds the only reference to the
+    // name.
     survive(
         "for i = 1, 200 do collectgarbage('setpause', 0) \
          local name = 'n' .. i .. string.rep('x', i) \
@@ -162,7 +163,7 @@ fn memory_is_bounded() {
         let found = survive(script);
         assert!(found.starts_with('!'), "{script}: {found}");
     }
-    // Counts beyond an int are none or too many, as the C conversion has it: never a crash.
+    // Counts beyond an int become zero or too large, as C converts them, but never cause a crash.
     for count in ["2^31", "1e18", "-1", "0/0"] {
         survive(&format!("return #string.rep('x', {count})"));
     }

@@ -70,7 +70,7 @@ impl ClientSet {
             return Pushed::Later;
         }
         if client.waits_for_members {
-            // What is added would go with the held replies, and may reveal more than these.
+            // A push would be sent with the held replies, and may reveal more than they do.
             return Pushed::Later;
         }
         let Client { session, reply, .. } = client;

@@ -47,7 +47,7 @@ impl<M: Model> EventLoop<M> {
         if self.engine.sync_writes.reasons() & WAITS_FOR_MEMBERS != 0
             && taken.iter().any(|push| matches!(*push.payload, Payload::Message(_)))
         {
-            // A message may tell of a change.
+            // A message may reveal a change.
             self.reply_hold.note_unacknowledged(self.engine.replication.in_sync.losses());
         }
         let now = braid_base::clock::unix_ms();

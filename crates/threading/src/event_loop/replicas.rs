@@ -35,7 +35,7 @@ impl Replicas {
 }
 
 impl<M: Model> EventLoop<M> {
-    /// A client has become a replica, or there is something for it.
+    /// A client has become a replica, or has new output.
     pub(super) fn begin_replica_output(&mut self, id: u64) {
         let Some(&place) = self.by_id.get(&id) else { return };
         let now = self.worker.now_ms();
@@ -48,7 +48,7 @@ impl<M: Model> EventLoop<M> {
         }
     }
 
-    /// Sends this loop's replicas what is due.
+    /// Sends this loop's replicas the data that is due.
     #[inline]
     pub(super) fn feed_replicas(&mut self, now_ms: i64) {
         if !self.replicas.places.is_empty() {
@@ -56,8 +56,8 @@ impl<M: Model> EventLoop<M> {
         }
     }
 
-    /// Sends this loop's replicas what has been changed, before clients are told that it has: if the
-    /// server dies in between, these replicas have what was acknowledged.
+    /// Sends changes to this loop's replicas before the replies to the clients: if the server dies
+    /// in between, these replicas have the acknowledged changes.
     #[inline]
     pub(crate) fn feed_replicas_before_replies(&mut self) {
         if !self.replicas.places.is_empty() && self.engine.sendable().0 > self.replicas.sent_up_to {
@@ -115,8 +115,8 @@ impl<M: Model> EventLoop<M> {
         }
         let is_any_caught_up = self.is_any_replica_caught_up();
         let Replicas { sent_up_to, known_up_to, has_more, .. } = self.replicas;
-        // Bytes that wait for the disk do not count, but bytes that are on disk by now do: the
-        // notifier does not report what happened before it was asked for.
+        // Bytes that wait for the disk do not count, but bytes that reached it meanwhile do: the
+        // notifier does not report events from before the request for it.
         has_more
             || (is_any_caught_up
                 && (self.engine.sendable().0 > sent_up_to || self.engine.wants_news(self.slot, known_up_to)))

@@ -28,7 +28,7 @@ type Queue = ArrayQueue<Box<Client>>;
 /// Clients on the ring.
 const RING: usize = 1024;
 
-/// A thread that executes what it can.
+/// A thread that executes requests with one key at most, and sends the others to the main thread.
 struct Io {
     origin: Origin<Queue>,
 }

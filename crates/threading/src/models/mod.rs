@@ -46,7 +46,7 @@ macro_rules! models {
 
 braid_config::threading_models!(models);
 
-/// What the server needs to know of a model before its threads run. Each model has one, `ROW`.
+/// Start-up description of a model. Each model has one, `ROW`.
 #[derive(Clone, Copy)]
 struct Row {
     /// Makes the function that starts a thread.
@@ -80,7 +80,7 @@ pub fn start(engine: &Arc<Engine>, listeners: &Arc<Listeners>) -> io::Result<Arc
     Pool::new(&engine, loads, (row.starter)(starting))
 }
 
-/// What all threads are started with.
+/// Arguments common to the start of all threads.
 struct Starting {
     engine: Arc<Engine>,
     listeners: Arc<Listeners>,
@@ -136,7 +136,8 @@ impl Drop for AbortOnPanic {
     }
 }
 
-/// Binds the calling thread to processors, as `server_cpulist` or `server-thread-affinity` says.
+/// Binds the calling thread to processors, according to `server_cpulist` or
+/// `server-thread-affinity`.
 fn bind(engine: &Engine, slot: usize) {
     let list = engine.config.server_cpulist();
     let processors = if !list.is_empty() {

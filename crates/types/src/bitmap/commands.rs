@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Commands that see strings as rows of bits. The algorithms are in `braid_containers::bits`; here are
-//! arguments, limits and replies.
+//! Commands on strings as bitmaps: arguments, limits and replies. The algorithms are in
+//! `braid_containers::bits`.
 //!
-//! A string is never grown beyond `proto-max-bulk-len`: offsets are checked before anything is touched.
+//! A string never grows beyond `proto-max-bulk-len`: offsets are checked before anything is
+//! changed.
 
 use braid_base::number;
 use braid_containers::bits::{self, FieldType, Operation, Overflow};
@@ -82,8 +83,8 @@ pub const COMMANDS: &[Row] = &[
         .syntax("key:key#0 offset:integer value:integer"),
 ];
 
-/// A bit offset: not negative, its byte within `proto-max-bulk-len`. With `field`, a leading `#` counts
-/// fields.
+/// A bit offset: not negative, its byte within `proto-max-bulk-len`. With `field`, a leading `#`
+/// counts fields.
 fn bit_offset(call: &Call, index: usize, field: Option<FieldType>) -> Result<u64, CommandError> {
     let text = call.args[index];
     let (text, scale) = match (field, text.strip_prefix(b"#")) {
@@ -133,7 +134,7 @@ fn unit_is_bit(call: &Call, index: usize) -> Result<bool, CommandError> {
 
 fn bitcount(call: &mut Call) -> CommandResult {
     let mut scratch = [0; 20];
-    // As in Redis 7.2 a missing key is answered before the other arguments are looked at.
+    // As in Redis 7.2, a missing key is answered before the other arguments are checked.
     let Some(value) = call.keyspace.string(call.args[1])? else {
         call.reply.integer(0);
         return Ok(());
@@ -167,7 +168,7 @@ fn bitpos(call: &mut Call) -> CommandResult {
     };
     let mut scratch = [0; 20];
     let Some(value) = call.keyspace.string(call.args[1])? else {
-        // Nothing is endless zeros.
+        // A missing key counts as endless zeros.
         call.reply.integer(if bit { -1 } else { 0 });
         return Ok(());
     };
@@ -189,7 +190,7 @@ fn bitpos(call: &mut Call) -> CommandResult {
     let units = bytes.len() as u64 * if in_bits { 8 } else { 1 };
     let found = bits::normalize_range(start, end, units).and_then(|range| {
         let range = if in_bits { range } else { bits::to_bits(range) };
-        // Without an explicit end the string goes on with zeros.
+        // Without an explicit end the string continues with zeros.
         let behind = (!bit && call.args.len() < 5).then_some(bytes.len() as u64 * 8);
         bits::position(bytes, bit, range).or(behind)
     });
@@ -299,11 +300,11 @@ fn parse_steps(call: &Call) -> Result<Steps, CommandError> {
     Ok(steps)
 }
 
-/// BITFIELD only reads if all its operations do.
+/// BITFIELD is read-only if all its operations are.
 fn key_flags(args: &[&[u8]]) -> KeyFlags {
     let is = |arg: &[u8], word: &str| arg.eq_ignore_ascii_case(word.as_bytes());
     let mut rest = &args[2..];
-    // Each operation with the number of its arguments; anything but reading counts as writing.
+    // Each operation with its number of arguments; all but GET count as writes.
     while let [operation, ..] = rest {
         let skip = match () {
             () if is(operation, "get") => 3,
@@ -349,8 +350,8 @@ fn bitfield(call: &mut Call) -> CommandResult {
                     changes += 1;
                 }
             }
-            // Room was made even if every step has failed. Stock servers keep that to themselves,
-            // so their replicas and their append-only files do not know of it.
+            // The string has grown even if every step has failed. Stock servers do not replicate
+            // that, so their replicas and append-only files lack it.
             ((), changes.max(u64::from(grown)))
         },
     )?;

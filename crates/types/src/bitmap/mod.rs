@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Bitmaps: commands that see a string (`string`) as a row of bits.
+//! Bitmaps: commands on a string (`string`) as an array of bits.
 
 pub mod commands;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A filter in pieces, as BF.SCANDUMP gives them and BF.LOADCHUNK takes them: Redis's own form.
+//! A filter in chunks, as BF.SCANDUMP returns and BF.LOADCHUNK accepts them, in Redis's own format.
 //!
 //! ```text
 //! header:  items (8), sub-filters (4), options (4), expansion (4), and for each sub-filter
@@ -7,17 +7,17 @@
 //!          capacity (8), exponent of a power of two of bits, or 0 (1)
 //! pieces:  the bits of the sub-filters, one after the other
 //! ```
-//! All numbers have the least significant byte first. The iterator of the header is 1, that of a piece
-//! one more than the offset behind it. Headers come from outside: everything in them is checked.
+//! All numbers are little endian. The iterator of the header is 1, that of a piece is one more than
+//! the offset of its end. Headers are untrusted: every field is checked.
 
 use super::value::{BYTES_MAX, Bloom, EXPANSION_MAX, LAYERS_MAX, Layer, Shape};
 
 /// The iterator of the header.
 pub const HEADER: u64 = 1;
-/// Most bytes of a piece.
+/// Maximum size of a piece, in bytes.
 pub const PIECE_MAX: usize = 16 << 20;
 
-/// Bits are a multiple of 64 rather than a power of two, and hashes have 64 bits.
+/// The number of bits is a multiple of 64 rather than a power of two, and hashes have 64 bits.
 const OPTIONS: u32 = 1 | 4;
 const NONSCALING: u32 = 8;
 const HASHES_MAX: u32 = 4096;
@@ -66,7 +66,7 @@ impl Fields<'_> {
     }
 }
 
-/// A filter without any bit set, as a header describes it; nothing if it makes no sense.
+/// An empty filter as described by a header; `None` if the header is invalid.
 pub fn from_header(bytes: &[u8]) -> Option<Bloom> {
     let mut fields = Fields(bytes);
     let items = fields.long()?;
@@ -106,7 +106,7 @@ pub fn from_header(bytes: &[u8]) -> Option<Bloom> {
     Some(Bloom::from_layers(layers, if scales { expansion } else { 0 }))
 }
 
-/// The piece that follows an iterator other than 0, and its own iterator; nothing at the end.
+/// The piece after an iterator other than 0, with its own iterator; `None` at the end.
 pub fn piece_after(bloom: &Bloom, iterator: u64, most: usize) -> Option<(u64, Vec<u8>)> {
     let mut offset = iterator.checked_sub(HEADER)?;
     for layer in bloom.layers() {
@@ -120,7 +120,8 @@ pub fn piece_after(bloom: &Bloom, iterator: u64, most: usize) -> Option<(u64, Ve
     None
 }
 
-/// Puts a piece where its iterator says; false, with nothing changed, if it does not belong there.
+/// Stores a piece at the position of its iterator; false, with nothing changed, if it does not
+/// belong there.
 pub fn load_piece(bloom: &mut Bloom, iterator: u64, piece: &[u8]) -> bool {
     let offset = iterator.checked_sub(HEADER).and_then(|end| end.checked_sub(piece.len() as u64));
     let Some(mut offset) = offset.filter(|_| !piece.is_empty()) else { return false };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Commands on Bloom filters, with the replies of Redis 8: integers and arrays to RESP2, booleans and
-//! maps to RESP3.
+//! Commands on Bloom filters, with the replies of Redis 8: integers and arrays to RESP2, booleans
+//! and maps to RESP3.
 
 use braid_base::number::parse_f64;
 use braid_engine::{Call, Row};
@@ -88,7 +88,7 @@ fn reply_bool(call: &mut Call, value: bool) {
     }
 }
 
-/// The properties of a filter that is to be made.
+/// The properties of a new filter.
 #[derive(Clone, Copy)]
 struct Plan {
     capacity: u64,
@@ -154,15 +154,15 @@ fn bf_reserve(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// Makes a filter at a key where there is none.
+/// Creates a filter at a missing key.
 fn make(call: &mut Call, key: &[u8], plan: Plan) -> CommandResult {
     let bloom = Bloom::new(plan.capacity, plan.error, plan.expansion).map_err(refused)?;
     call.keyspace.set_object(RESERVE, key, Object::new(bloom), Expiry::Clear);
     Ok(())
 }
 
-/// Adds arguments from `first` on to the filter at the key, which is there; stops at the first that is
-/// refused.
+/// Adds the arguments from `first` on to the filter at the key, which must exist; stops at the
+/// first one that is refused.
 fn add_all(call: &mut Call, first: usize) -> Result<Vec<Result<bool, Refusal>>, CommandError> {
     let (key, items) = (call.args[1], &call.args[first..]);
     let bloom = call.keyspace.write_as::<Bloom>(key)?.ok_or(CommandError::text(NOT_FOUND))?;
@@ -274,8 +274,8 @@ fn bf_card(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// The properties that BF.INFO shows: the word that asks for one, its name, and its value; a filter
-/// that does not scale has no rate of expansion.
+/// The properties in BF.INFO: the argument that selects one, its name, and its value. The expansion
+/// rate of a filter that does not scale is nil.
 fn properties(bloom: &Bloom) -> [(&'static str, &'static str, Option<i64>); 5] {
     let number = |value: u64| Some(i64::try_from(value).unwrap_or(i64::MAX));
     let bytes = bloom.memory_bytes() + size_of::<Bloom>();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The two hashes of an item from which its bits follow: MurmurHash64A, so that filters dumped by
-//! Redis (BF.SCANDUMP) answer alike here.
+//! The two hashes of an item, which determine its bits: MurmurHash64A, so that filters dumped by
+//! Redis (BF.SCANDUMP) give the same answers here.
 
 const SEED: u64 = 0xc6a4_a793_5bd1_e995;
 const MULTIPLIER: u64 = 0xc6a4_a793_5bd1_e995;
@@ -19,7 +19,7 @@ impl ItemHash {
         ItemHash { first, step: murmur(item, first) }
     }
 
-    /// The item's bits in a filter of so many.
+    /// The item's bits in a filter of `bit_count` bits.
     #[inline]
     pub fn bits(self, hashes: u32, bit_count: u64) -> impl Iterator<Item = u64> {
         (0..u64::from(hashes))

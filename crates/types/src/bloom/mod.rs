@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Bloom filters: BF.ADD and its relatives, as Redis 8 has them.
+//! Bloom filters: BF.ADD and its relatives, as in Redis 8.
 
 mod chunks;
 pub mod commands;
@@ -20,7 +20,7 @@ use braid_keyspace::object::{
 
 pub use value::Bloom;
 
-/// The type, under the name that Redis's module gives it.
+/// The type, with the name that Redis's module uses.
 pub static DESCRIPTOR: Descriptor = Descriptor {
     number: Bloom::TYPE,
     name: "MBbloom--",
@@ -55,7 +55,7 @@ impl Collection for Bloom {
     }
 
     fn is_empty(&self) -> bool {
-        // A filter without items is a filter.
+        // A filter without items stays.
         false
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Bloom filters in dump files: the header of BF.SCANDUMP, then the blocks of bits.
 //!
-//! The form is Braid's own, under a number that stock servers refuse: what a module of Redis 8 writes
+//! The form is Braid's own, under a number that stock servers refuse. The form of Redis 8's module
 //! could not be read by a server without that module either.
 
 use std::io;

@@ -4,39 +4,39 @@
 //!
 //! ```text
 //! bits per item   -ln(error) / ln(2)^2        hashes   bits per item * ln(2), rounded up
-//! error           of the first sub-filter half of what is asked for, then half of that before, so
-//!                 that all together stay below it; without scaling what is asked for
+//! error           half of the requested rate for the first sub-filter, then half of the previous
+//!                 one, so that the total stays below it; without scaling the requested rate
 //! ```
-//! Bits stand in blocks of [`SEGMENT`] bytes that are shared with a snapshot until they change
-//! (`braid_containers::cow`), so a change copies one block at most for each of its bits.
+//! Bits are in blocks of [`SEGMENT`] bytes that are shared with a snapshot until they change
+//! (`braid_containers::cow`), so a change copies at most one block for each of its bits.
 
 use braid_containers::thin_block::ThinBlock;
 
 use super::hash::ItemHash;
 
-/// Bytes of a block of bits.
+/// Bytes in a block of bits.
 pub const SEGMENT: usize = 64 * 1024;
-/// Bytes that the bits of all sub-filters may take.
+/// Upper limit for the bits of all sub-filters, in bytes.
 pub const BYTES_MAX: u64 = 1 << 30;
-/// From so many bytes on a filter is large: a snapshot shares it.
+/// A filter of this many bytes is large: a snapshot shares it.
 const LARGE: u64 = 64 * 1024;
-/// Items for which a filter is made that no command has sized.
+/// Capacity of a filter that was created without a size.
 pub const CAPACITY_DEFAULT: u64 = 100;
-/// Its error rate.
+/// Error rate of such a filter.
 pub const ERROR_DEFAULT: f64 = 0.01;
-/// How many times larger each sub-filter is than the one before.
+/// Factor between the sizes of two successive sub-filters.
 pub const EXPANSION_DEFAULT: u32 = 2;
 /// The largest such factor.
 pub const EXPANSION_MAX: u32 = 32_768;
-/// Sub-filters that a filter may have.
+/// Maximum number of sub-filters.
 pub const LAYERS_MAX: usize = 1024;
 
 const TIGHTENING: f64 = 0.5;
 const LN_2: f64 = std::f64::consts::LN_2;
-/// The square of that, to as many digits as Redis has: the shapes of filters depend on it.
+/// The square of that, to as many digits as in Redis: the sizes of filters depend on it.
 const LN_2_SQUARED: f64 = 0.480_453_013_918_201;
 
-/// Why an item was not added, or a filter not made.
+/// Why an item was not added, or a filter not created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     #[error("ERR non scaling filter is full")]
@@ -45,12 +45,12 @@ pub enum Refusal {
     TooLarge,
 }
 
-/// The shape of a sub-filter.
+/// The parameters of a sub-filter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shape {
     pub bits: u64,
     pub hashes: u32,
-    /// Items until it is full.
+    /// Number of items when it is full.
     pub capacity: u64,
     pub error: f64,
     pub bits_per_item: f64,
@@ -68,7 +68,7 @@ impl Shape {
         Ok(Shape { bits: (bits as u64).next_multiple_of(64), hashes, capacity, error, bits_per_item })
     }
 
-    /// Bytes of its bits.
+    /// Size of its bits, in bytes.
     pub fn bytes(&self) -> u64 {
         self.bits.div_ceil(8)
     }
@@ -78,12 +78,12 @@ impl Shape {
 pub struct Layer {
     pub shape: Shape,
     pub items: u64,
-    /// All but the last of [`SEGMENT`] bytes.
+    /// All but the last one have [`SEGMENT`] bytes.
     segments: Vec<ThinBlock>,
 }
 
 impl Layer {
-    /// Without any bit set.
+    /// A sub-filter without any bit set.
     pub fn new(shape: Shape, items: u64) -> Layer {
         let bytes = shape.bytes() as usize;
         let segments =
@@ -162,25 +162,25 @@ impl Clone for Layer {
 pub struct Bloom {
     /// At least one.
     layers: Vec<Layer>,
-    /// 0: it does not scale.
+    /// 0: the filter does not scale.
     expansion: u32,
 }
 
 impl Bloom {
-    /// A filter for so many items until it scales. `error` lies between 0 and 1; with an `expansion`
+    /// A filter that scales after this many items. `error` is between 0 and 1; with an `expansion`
     /// of 0 it does not scale.
     pub fn new(capacity: u64, error: f64, expansion: u32) -> Result<Bloom, Refusal> {
         let error = if expansion == 0 { error } else { error * TIGHTENING };
         Ok(Bloom { layers: vec![Layer::new(Shape::new(capacity, error)?, 0)], expansion })
     }
 
-    /// A filter of sub-filters that were checked (`chunks.rs`).
+    /// A filter of validated sub-filters (`chunks.rs`).
     pub(super) fn from_layers(layers: Vec<Layer>, expansion: u32) -> Bloom {
         debug_assert!(!layers.is_empty());
         Bloom { layers, expansion }
     }
 
-    /// The sub-filters, the first one first.
+    /// The sub-filters, oldest first.
     pub fn layers(&self) -> &[Layer] {
         &self.layers
     }
@@ -189,7 +189,7 @@ impl Bloom {
         &mut self.layers
     }
 
-    /// How many times larger each sub-filter is than the one before; 0 if there is to be one only.
+    /// Factor between the sizes of two successive sub-filters; 0 if the filter does not scale.
     pub fn expansion(&self) -> u32 {
         self.expansion
     }
@@ -232,27 +232,27 @@ impl Bloom {
         Ok(())
     }
 
-    /// Items that it has counted as new.
+    /// Number of items that were new when added.
     pub fn items(&self) -> u64 {
         self.layers.iter().map(|layer| layer.items).fold(0, u64::saturating_add)
     }
 
-    /// Items that all sub-filters together are made for.
+    /// Capacity of all sub-filters together, in items.
     pub fn capacity(&self) -> u64 {
         self.layers.iter().map(|layer| layer.shape.capacity).fold(0, u64::saturating_add)
     }
 
-    /// Bytes of all bits.
+    /// Size of all bits, in bytes.
     pub fn bit_bytes(&self) -> u64 {
         self.layers.iter().map(|layer| layer.shape.bytes()).sum()
     }
 
-    /// Blocks of bits.
+    /// Number of blocks of bits.
     pub fn segment_count(&self) -> usize {
         self.layers.iter().map(|layer| layer.segments.len()).sum()
     }
 
-    /// Bytes of all its allocations but its own head.
+    /// Bytes of its allocations, without its own head.
     pub fn memory_bytes(&self) -> usize {
         let class = braid_base::alloc::size_class;
         let of_layer = |layer: &Layer| {
@@ -267,7 +267,7 @@ impl Bloom {
         self.bit_bytes() >= LARGE
     }
 
-    /// The same filter for a second owner, sharing its bits until either changes them.
+    /// A second owner of the same filter, which shares the bits until either changes them.
     pub fn cow(&self) -> Bloom {
         Bloom { layers: self.layers.iter().map(Layer::cow).collect(), expansion: self.expansion }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Hashes in dump files: packed, or field by field, with times in the forms of Valkey 9 and of Redis
-//! 7.4 and later.
+//! Hashes in dump files: packed, or field by field, with times in the forms of Valkey 9 and of
+//! Redis 7.4 and later.
 
 use std::io;
 
@@ -18,7 +18,8 @@ static FIELDS: ValueForm = ValueForm::new(4, "Hash", &[Part::Members(&[Part::Tex
 static ZIPMAP: ValueForm = ValueForm::new(9, "HashZipmap", &[Part::Text]).packed();
 static ZIPLIST: ValueForm = ValueForm::new(13, "HashZiplist", &[Part::Text]).packed();
 static LISTPACK: ValueForm = ValueForm::new(16, "HashListpack", &[Part::Text]).packed();
-/// Valkey 9: a time with each field. (Pre-releases of Redis 7.4 had another form under this number.)
+/// Valkey 9: a time with each field. (Pre-releases of Redis 7.4 had another form under this
+/// number.)
 static EXPIRY: ValueForm =
     ValueForm::new(22, "HashExpiry", &[Part::Members(&[Part::Text, Part::Text, Part::Bytes(8)])])
         .in_versions(|version| version != VERSION_REDIS_MAX);

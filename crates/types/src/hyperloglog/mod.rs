@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! HyperLogLogs: strings (`string`) of a certain form.
+//! HyperLogLogs: strings (`string`) in a certain format.
 
 pub mod commands;

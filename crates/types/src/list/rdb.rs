@@ -11,7 +11,7 @@ use braid_rdb::{
 
 use super::{End, List, SavedNode};
 
-/// Containers of a list's nodes.
+/// Codes for the container of a list's node.
 const PLAIN: u64 = 1;
 const PACKED: u64 = 2;
 

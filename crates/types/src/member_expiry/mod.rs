@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The expiry of single hash fields, set members and sorted set members: HEXPIRE and its relatives,
 //! with the replies of Valkey 9, and the same for the other two types (SEXPIRE ..., ZEXPIRE ...),
-//! which say MEMBERS where hashes say FIELDS. Here are the bodies, for any type that implements
-//! [`Members`]; rows and implementation are in the type's folder (`commands/member_expiry.rs`).
-//! KeyDB's names for setting them are here, too.
+//! which use the word MEMBERS where hashes use FIELDS. This file has the bodies, for any type that
+//! implements [`Members`]; rows and implementation are in the type's folder
+//! (`commands/member_expiry.rs`). KeyDB's commands that set them are here, too.
 //!
-//! Members past their expiry are hidden from reads, removed by whatever writes to the collection
-//! next, and removed in the background (`keyspace/expiry.rs`). HLEN and SCARD count them until
-//! then, as HLEN does in Redis and Valkey; ZCARD does not, since ranks have to agree with it.
+//! Members past their expiry are hidden from reads, removed by the next write to the collection,
+//! and removed in the background (`keyspace/expiry.rs`). HLEN and SCARD count them until then, like
+//! HLEN in Redis and Valkey; ZCARD does not, since ranks must agree with it.
 //!
-//! Redis 8 knows the commands on hashes, too, and replies alike, but words its refusals differently
-//! and takes one condition only.
+//! Redis 8 has the commands on hashes, too, with the same replies, but words its refusals
+//! differently and accepts one condition only.
 
 use braid_base::number;
 use braid_engine::{Call, Handler, Row};
@@ -28,40 +28,40 @@ const READ_ONE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS)
 pub(crate) const UPDATE_ONE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::UPDATE))];
 pub(crate) const WRITES_FAST: Flags = Flags::WRITE.and(Flags::FAST);
 
-/// What a member's reply says.
+/// A member's code in the reply.
 const NO_MEMBER: i64 = -2;
 const NO_EXPIRY: i64 = -1;
 const NOT_SET: i64 = 0;
 const SET: i64 = 1;
 const DELETED: i64 = 2;
 
-/// What the commands do with a collection.
+/// The operations of these commands on a collection.
 pub trait Members: Expiring {
-    /// The word in front of the members' number.
+    /// The keyword before the number of members.
     const WORD: &'static str;
-    /// The refusal of a number that is not that of the members.
+    /// The refusal of a number that does not match the members.
     const COUNT_REFUSED: &'static str;
 
-    /// What repeats a change of members' expiry.
+    /// The commands that journal a change of members' expiry.
     const JOURNALLED: Journalled;
 
     /// The event of members that have lost their expiry.
     const PERSISTED: Event;
 
-    /// The event of members that were given an expiry, or removed since it is past.
+    /// The event of members that were given an expiry, or were removed because it is past.
     fn expire_event(past: bool) -> Event;
 
     /// A member's expiry, in ms since the Unix epoch; `None` when there is no such member.
     fn expiry_of(&self, member: &[u8], now: i64) -> Option<Option<i64>>;
 
-    /// Sets or clears the expiry of a member that is there.
+    /// Sets or clears the expiry of an existing member.
     fn set_expiry_of(&mut self, member: &[u8], at: Option<i64>, now: i64);
 
     /// Removes a member.
     fn remove_member(&mut self, member: &[u8], now: i64);
 }
 
-/// The commands that repeat a change of members' expiry.
+/// The commands that journal a change of members' expiry.
 #[derive(Clone, Copy)]
 pub struct Journalled {
     pub expire: &'static [u8],
@@ -69,12 +69,12 @@ pub struct Journalled {
     pub remove: &'static [u8],
 }
 
-/// [`Members::COUNT_REFUSED`] of types that say MEMBERS.
+/// [`Members::COUNT_REFUSED`] of types that use MEMBERS.
 pub(crate) const MEMBERS_REFUSED: &str =
     "ERR nummembers should be greater than 0 and match the provided number of members";
 
-/// The rows of one type: prefix of the names, type, group, since, what the members and the
-/// collection are called, the arguments that name members, complexity.
+/// The rows of one type: prefix of the names, type, group, since, the names of the members and the
+/// collection, the arguments that name members, complexity.
 macro_rules! rows {
     ($type:tt) => {{
         use $crate::member_expiry::*;
@@ -103,7 +103,7 @@ macro_rules! rows {
 }
 pub(crate) use rows;
 
-/// KeyDB's names, for all three types.
+/// KeyDB's commands, for all three types.
 pub const COMMANDS: &[Row] = &[
     any_expirer(
         "expiremember",
@@ -144,17 +144,17 @@ const fn any_expirer(name: &'static str, handler: Handler, summary: &'static str
     )
 }
 
-/// The arguments of a command with options in front of the members.
+/// The arguments of a command with options before the members.
 pub struct Arguments<'a> {
     pub options: &'a [&'a [u8]],
-    /// How many members there should be.
+    /// The stated number of members.
     pub count: Option<&'a [u8]>,
-    /// What stands behind that number.
+    /// The arguments after that number.
     pub members: &'a [&'a [u8]],
 }
 
 impl<'a> Arguments<'a> {
-    /// Finds the word in front of the number of members, from argument `from` on. As the last
+    /// Finds the keyword before the number of members, from argument `from` on. As the last
     /// argument it does not count.
     pub fn parse<T: Members>(args: &'a [&'a [u8]], from: usize) -> Result<Arguments<'a>, CommandError> {
         let places = args.get(from..args.len() - 1).unwrap_or_default();
@@ -164,7 +164,7 @@ impl<'a> Arguments<'a> {
         Ok(Arguments { options: &args[from..at], count: args.get(at + 1).copied(), members })
     }
 
-    /// Checks that there are as many members, of `width` arguments each, as there should be.
+    /// Checks that the number of members, of `width` arguments each, is the stated one.
     pub fn check_count<T: Members>(&self, width: usize) -> CommandResult {
         let refusal = CommandError::text(T::COUNT_REFUSED);
         match self.count {
@@ -174,14 +174,14 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// Checks a number of members against the arguments that hold them.
+/// Checks a number of members against the arguments that contain them.
 fn check_count(count: &[u8], given: usize, width: usize, refusal: CommandError) -> CommandResult {
     let count = number::parse_i64(count).ok_or(CommandError::NotAnInteger)?;
     let matches = usize::try_from(count).ok().and_then(|count| count.checked_mul(width)) == Some(given);
     if count > 0 && matches { Ok(()) } else { Err(refusal) }
 }
 
-/// The members of a command whose word in front of them has its place at argument 2.
+/// The members of a command whose keyword is always argument 2.
 pub fn fixed_members<'a, T: Members>(
     call: &Call<'a, '_>,
     refusal: CommandError,
@@ -193,7 +193,7 @@ pub fn fixed_members<'a, T: Members>(
     Ok(&call.args[4..])
 }
 
-/// Gives a member an expiry, or removes it when that is past; what the reply says of it.
+/// Gives a member an expiry, or removes it if that is past; returns its code in the reply.
 fn set_one<T: Members>(
     collection: &mut T,
     member: &[u8],
@@ -245,7 +245,8 @@ fn set_expiry<T: Members>(call: &mut Call, unit: Unit) -> CommandResult {
     Ok(())
 }
 
-/// Has the expiry of members repeated: a time, or none. Those that this has removed at once are removed.
+/// Journals the expiry of members: a time, or none. Members that were removed at once are
+/// journalled as removed.
 pub fn journal_members<T: Members>(keyspace: &mut Txn<'_>, key: &[u8], at: Option<i64>, members: &[&[u8]]) {
     let (mut time, mut count) = (itoa::Buffer::new(), itoa::Buffer::new());
     let names = T::JOURNALLED;
@@ -323,7 +324,7 @@ pub(crate) fn pexpiretime<T: Members>(call: &mut Call) -> CommandResult {
     reply_expiry::<T>(call, |at| at)
 }
 
-/// Replies with what `express` makes of each member's expiry.
+/// Replies with the result of `express` for each member's expiry.
 fn reply_expiry<T: Members>(call: &mut Call, express: impl Fn(i64) -> i64) -> CommandResult {
     let now = call.now();
     let members = fixed_members::<T>(call, CommandError::Syntax)?;
@@ -358,7 +359,7 @@ fn pexpirememberat(call: &mut Call) -> CommandResult {
     expire_one_of_any(call, Unit::UnixMilliseconds)
 }
 
-/// Replies 1 if there is such a member, whose time is set now, else 0.
+/// Replies 1 if the member exists, whose time is then set, else 0.
 fn expire_one_of_any(call: &mut Call, unit: Unit) -> CommandResult {
     let (key, member) = (call.args[1], call.args[2]);
     let at = unit.deadline(call, call.args[3], i64::MIN)?;

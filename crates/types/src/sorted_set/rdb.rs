@@ -41,7 +41,7 @@ impl SavedObject for SortedSet {
         {
             return out.string(list.bytes());
         }
-        // From the greatest to the smallest: stock servers insert that fastest.
+        // In descending order, which stock servers insert fastest.
         out.length(self.members_at(now_ms) as u64)?;
         let mut digits = itoa::Buffer::new();
         for (member, score, expire_at) in self.iter_back_with_expiry() {
@@ -104,7 +104,7 @@ fn sorted_set(
     limits: &Limits,
     scores_are_text: bool,
 ) -> Result<SortedSet, Error> {
-    // A member has at least one byte for its length, a score one or eight.
+    // A member takes at least one byte for its length, a score one or eight.
     let count = decoder.members(if scores_are_text { 2 } else { 9 })?;
     let mut set = SortedSet::with_hints(count, 0, &limits.sorted_set);
     let mut member = Vec::new();

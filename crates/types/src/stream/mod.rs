@@ -77,8 +77,8 @@ impl Collection for Stream {
     }
 }
 
-/// Allocations of a stream, about: its blocks, and what its groups have not had acknowledged (several of
-/// those share a tree node).
+/// Approximate number of a stream's allocations: its blocks, and its groups' pending entries
+/// (several of which share a tree node).
 fn effort(stream: &Stream) -> usize {
     let pending: usize = stream.groups().iter().map(|(_, group)| group.pending_len()).sum();
     stream.log().block_count() + pending / 8

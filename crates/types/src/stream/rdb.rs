@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Streams: reading and writing.
+//! Streams in dump files.
 //!
 //! ```text
 //! number of blocks; each: its id (a string of 16 bytes), its packed list
@@ -9,7 +9,7 @@
 //!     number of consumers; each: name, seen time, [version 3: active time]
 //!         number of its pending entries; each: id (16 bytes)
 //! ```
-//! Ids outside of strings are two lengths, those of 16 bytes have the most significant first.
+//! Ids outside of strings are two lengths; those of 16 bytes are big endian.
 
 use std::io;
 
@@ -108,7 +108,7 @@ impl SavedObject for Stream {
     }
 
     fn member_count(&self) -> usize {
-        // No member of a stream expires: nobody asks.
+        // Members of streams do not expire, so this is not used.
         0
     }
 }
@@ -176,7 +176,7 @@ fn group(decoder: &mut ValueDecoder<'_>, stream: &Stream, kind: RdbType) -> Resu
     let last_id = id(decoder)?;
     let read = match kind {
         kind if kind.number() == VERSION_1.number => stream.log().entries_up_to(last_id),
-        // Stock servers keep this number signed and take every negative one as unknown.
+        // Stock servers store this number signed, and every negative one means unknown.
         _ => Some(decoder.length()?).filter(|&read| read <= i64::MAX as u64),
     };
     let mut group = Group::new(last_id, read);
@@ -197,7 +197,7 @@ fn consumer(decoder: &mut ValueDecoder<'_>, group: &mut Group, kind: RdbType) ->
     let created = group.create_consumer(decoder.string()?, 0);
     let consumer = created.ok_or_else(|| decoder.corrupt("Duplicate stream consumer detected"))?;
     let seen_time = decoder.time_ms()?;
-    // Before version 3 the time at which it was seen is the best guess.
+    // Before version 3 the seen time is the best guess.
     let active_time = if kind.number() == VERSION_3.number { decoder.time_ms()? } else { seen_time };
     if let Some(consumer) = group.consumer_mut(consumer) {
         (consumer.seen_time, consumer.active_time) = (seen_time, active_time);

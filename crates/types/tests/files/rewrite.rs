@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Collections as the requests that a file of requests has of them.
+//! Collections as the requests in a file.
 
 use braid_keyspace::object::{Object, ObjectType};
 use braid_keyspace::{Event, Expiry};
@@ -25,7 +25,7 @@ fn requests(file: &[u8]) -> Vec<String> {
     requests
 }
 
-/// What a file has of a key `k` with this value, behind the choice of its database.
+/// The requests in a file for a key `k` with this value, after the SELECT.
 fn of(value: impl ObjectType, expiry: Expiry) -> Vec<String> {
     let keyspace = keyspace();
     with(&keyspace, |txn| txn.set_object(Event::generic("t"), b"k", Object::new(value), expiry));

@@ -139,7 +139,7 @@ fn what_was_saved_is_loaded() {
     let mut expected = content(&one);
     expected.retain(|line| !line.contains(&format!("{:?}", b"expired")));
     assert_eq!(content(&other), expected);
-    // Once more: now every key is there already.
+    // Once more: now every key exists already.
     assert!(matches!(load_from(&other, &bytes, false), Err(LoadError::Duplicate { .. })));
     assert_eq!(load_from(&other, &bytes, true).unwrap().0.keys, 502);
     assert_eq!(content(&other), expected);
@@ -177,7 +177,7 @@ impl OfEachType {
         self.stream.log_mut().append(id, &[(b"field", value)], &BlockLimits::default()).unwrap();
     }
 
-    /// They, by the names of their types.
+    /// The collections, with the names of their types.
     pub(crate) fn into_objects(self) -> [(&'static str, Object); 5] {
         [
             ("hash", Object::new(self.hash)),
@@ -216,7 +216,7 @@ pub(crate) fn varied() -> Keyspace {
                 txn.set_object(Event::generic("t"), format!("{kind}:{number}").as_bytes(), object, at);
             }
         }
-        // Too large for a thread of the crew.
+        // Too large for the loader threads.
         txn.set(b"large", Value::string(&vec![b'x'; 3_000_000]), Expiry::Clear);
         let mut list = List::new();
         (0..4000).for_each(|_| list.push(End::Back, &[b'y'; 100], &ListLimits::default()));
@@ -225,7 +225,7 @@ pub(crate) fn varied() -> Keyspace {
     keyspace
 }
 
-/// As [`content`], but members may be in any order: that of tables differs from one to the next.
+/// As [`content`], but members may be in any order: tables differ in their order.
 pub(crate) fn loose_content(keyspace: &Keyspace) -> Vec<String> {
     let world = keyspace.gate.close(None);
     let mut lines = Vec::new();
@@ -300,7 +300,7 @@ fn several_threads_refuse_what_one_does() {
         }
     }
     assert!(accepted > 10 && refused > 10, "{accepted} and {refused}");
-    // What is wrong first is told, though the end is missing, too.
+    // The first fault is reported, although the end is missing, too.
     let file = b"REDIS0011\xfe\x00\x02\x03set\x02\x01a\x01a\x00\x01k";
     let error = load_with(&keyspace(), file, false, 2, false).unwrap_err().to_string();
     assert!(error.contains("key 'set' of database 0") && error.contains("at byte 21"), "{error}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A snapshot has the state at its cut, whatever happens while it is written.
+//! A snapshot contains the state at its cut, whatever happens while it is written.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ fn write_to(
     write_snapshot(keyspace, cut, &options(path), progress)
 }
 
-/// How a dump file is saved at a path.
+/// Save options for a dump file at a path.
 pub fn options(path: &Path) -> SaveOptions<'_> {
     SaveOptions {
         path,
@@ -58,14 +58,14 @@ pub fn options(path: &Path) -> SaveOptions<'_> {
     }
 }
 
-/// What a file has, as [`content`] shows it. Nothing in it is past its expiry.
+/// The content of a file, as [`content`] shows it. No key in it is past its expiry.
 fn content_of(path: &Path) -> Vec<String> {
     let other = keyspace();
     load_from(&other, &std::fs::read(path).unwrap(), false).unwrap();
     content(&other)
 }
 
-/// A random change of a random key, under its lock; now and then of everything.
+/// A random change of a random key, under its lock; occasionally of everything.
 fn change(keyspace: &Keyspace, context: &mut Context, random: &mut fastrand::Rng, sweeping: bool) {
     let db = random.u32(0..4);
     if sweeping && random.u32(0..2000) == 0 {
@@ -137,14 +137,14 @@ fn changes_before_the_walk_do_not_show() {
     }
 }
 
-/// A file's content is compared with what a load leaves, which is without keys past their expiry.
+/// A file's content is compared with that of a load, which leaves out expired keys.
 fn remove_expired(txn: &mut Txn<'_>) {
     for db in 0..4 {
         txn.set_db(db);
         let mut names = Vec::new();
         scan::scan(txn.keyspace(), db, 0, usize::MAX, |entry| names.push(entry.key().to_vec()));
         for name in names {
-            // A look at the key for writing removes what is past its expiry.
+            // Looking up a key for writing removes it if it is expired.
             txn.write(&name);
         }
     }
@@ -272,7 +272,8 @@ fn those_who_write_learn_that_old_forms_take_too_much() {
     assert!(forms.bytes() == 0 && !told.load(Relaxed));
 }
 
-/// Forms that are copied out of a shard and written later are those that are written at once otherwise.
+/// Values that are copied out of a shard and written later have the same form as values written at
+/// once.
 #[test]
 fn values_of_all_forms_are_in_a_snapshot() {
     let folder = tempfile::tempdir().unwrap();
@@ -301,7 +302,7 @@ fn large_collections(txn: &mut Txn<'_>) {
     }
 }
 
-/// Changes each of them a little.
+/// Changes each collection a little.
 fn change_large_collections(keyspace: &Keyspace, context: &mut Context, random: &mut fastrand::Rng) {
     let (number, changed) = (random.u32(0..7000), Event::generic("changed"));
     let name = format!("member {number}");
@@ -376,7 +377,7 @@ fn large_collections_that_are_changed_or_deleted_meanwhile_are_in_it_as_they_wer
                 load_from(&other, &std::fs::read(&path).unwrap(), false).unwrap();
                 assert!(loose_content(&other) == before, "round {round}");
             } else {
-                // Every member comes once, as it was.
+                // Every member occurs once, with its old value.
                 let text = String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned();
                 assert_eq!(text.matches("\r\nmember ").count(), 3 * 6000, "round {round}");
                 assert_eq!(text.matches("\r\nXADD\r\n").count(), 6000);
@@ -386,11 +387,11 @@ fn large_collections_that_are_changed_or_deleted_meanwhile_are_in_it_as_they_wer
     }
 }
 
-/// Copies of shared collections are counted per process: tests that share take turns.
+/// Copies of shared collections are counted per process: tests that share run one at a time.
 static LOANS: Mutex<()> = Mutex::new(());
 
 /// A long string, a sorted set of which every other member expires, and a stream of few entries
-/// with much that is pending.
+/// with many pending ones.
 fn long_string_and_large_parts(txn: &mut Txn<'_>) {
     txn.set(b"string", Value::string(&vec![b's'; 300_000]), Expiry::At(NOW + 1000));
     let mut sorted = SortedSet::new();
@@ -412,7 +413,7 @@ fn long_string_and_large_parts(txn: &mut Txn<'_>) {
     }
 }
 
-/// Changes each of them a little.
+/// Changes each value a little.
 fn change_large_parts(txn: &mut Txn<'_>, number: u32) {
     let changed = Event::generic("changed");
     txn.edit_string(changed, b"string", 0, |bytes, _| (bytes[number as usize] = b'x', 1)).unwrap();

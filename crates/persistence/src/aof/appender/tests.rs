@@ -45,7 +45,7 @@ impl Rig {
         self.write(reader, file);
     }
 
-    /// From here on the journal is kept for the thread.
+    /// Keeps the journal for the thread from here on.
     fn begin(&self) -> Reader {
         let reader = self.journal.reader();
         self.appender.begin(&reader);
@@ -57,7 +57,7 @@ impl Rig {
         self.thread = Some(std::thread::spawn(move || appender.run(&journal, reader, file)));
     }
 
-    /// As the cut of a rewrite does.
+    /// Switches files as the cut of a rewrite does.
     fn switch(&self, name: &str) {
         let offset = self.journal.forget_database();
         self.appender.switch(&self.journal, offset, self.create(name));
@@ -75,7 +75,7 @@ impl Rig {
         self.thread.take().expect("it runs").join().expect("it ends well");
     }
 
-    /// The commands in a file, in a line each; times are left out.
+    /// The commands in a file, one per line, without timestamps.
     fn lines(&self, name: &str) -> Vec<String> {
         let mut file = File::open(self.folder.path().join(name)).expect("the file is there");
         let len = data_len(&mut file).expect("it is read");
@@ -165,8 +165,8 @@ fn another_file_from_an_offset_on() {
     }
 }
 
-/// The thread has not come to the first cut when another one is made: what lies between the two is
-/// in the file of the first one, which the next base does not replace before it is complete.
+/// A second cut is made before the thread has reached the first: the units between the two are in
+/// the first cut's file, which the next base does not replace before it is complete.
 #[test]
 fn several_files_before_the_first_is_begun() {
     for policy in [Policy::Always, Policy::EverySecond, Policy::Never] {
@@ -177,7 +177,7 @@ fn several_files_before_the_first_is_begun() {
         rig.append(&[b"SET", b"a", b"1"]);
         rig.switch("three");
         rig.append(&[b"SET", b"b", b"1"]);
-        // Nothing in between.
+        // Nothing was appended in between.
         rig.switch("four");
         rig.switch("five");
         let offset = rig.append(&[b"SET", b"c", b"1"]);
@@ -210,7 +210,7 @@ fn the_policy_changes() {
     assert_eq!(rig.len("one"), rig.appender.size());
 }
 
-/// What nobody waited for under the policy before, and nobody adds to.
+/// Data that no client waited for under the previous policy, with nothing added to it.
 #[test]
 fn the_policy_changes_while_there_is_nothing_to_write() {
     let mut rig = Rig::new(Policy::Never);
@@ -227,7 +227,7 @@ fn the_policy_changes_while_there_is_nothing_to_write() {
     rig.end();
 }
 
-/// Told to end, or to go on with another file, at whatever the thread is just about to do.
+/// Ends and switches of files are noticed at whatever step the thread is.
 #[test]
 fn calls_are_heard_at_any_moment() {
     for policy in [Policy::EverySecond, Policy::Never] {
@@ -256,7 +256,7 @@ fn lines_that_tell_the_time() {
     assert_eq!(rig.lines("one"), ["SELECT 0", "SET a 1"]);
 }
 
-/// What is written has checksums now and then, also where a file is written on.
+/// The file has checksums at intervals, also where a file is continued.
 #[test]
 fn sums_are_written_and_fit() {
     let mut rig = Rig::new(Policy::Always);
@@ -283,7 +283,7 @@ fn sums_are_written_and_fit() {
     }
 }
 
-/// A file that cannot be written to: nobody is told that it was, and nobody waits for ever.
+/// A file that cannot be written: no client is told that it was, and none waits for ever.
 #[test]
 fn a_failure_is_told() {
     let mut rig = Rig::new(Policy::Always);
@@ -298,7 +298,8 @@ fn a_failure_is_told() {
     assert!(rig.appender.synced() < offset);
 }
 
-/// Once a new base has what a file cannot take, the thread goes on with the next file.
+/// Once a new base contains the data that a file cannot take, the thread continues with the next
+/// file.
 #[test]
 fn what_a_base_has_need_not_be_written() {
     let mut rig = Rig::new(Policy::Always);
@@ -322,7 +323,7 @@ fn what_a_base_has_need_not_be_written() {
     assert_eq!(rig.len("one"), 0);
 }
 
-/// What could not be forced to disk behind the cut of a rewrite is not in its base.
+/// Data after the cut of a rewrite that could not be synced is not in its base.
 #[test]
 fn a_base_does_not_mend_what_comes_behind_it() {
     let mut rig = Rig::new(Policy::Always);
@@ -330,7 +331,7 @@ fn a_base_does_not_mend_what_comes_behind_it() {
     assert!(rig.appender.wait_until_synced(cut));
     let offset = rig.append(&[b"SET", b"b", b"1"]);
     assert!(rig.appender.wait_until_synced(offset));
-    // A pipe cannot be forced to disk.
+    // A pipe cannot be synced.
     let (_reader, pipe) = std::io::pipe().expect("a pipe");
     assert!(!rig.appender.sync(&File::from(std::os::fd::OwnedFd::from(pipe)), offset));
     let needs_rewrite = |rig: &Rig| rig.appender.failure().is_some_and(|failure| failure.needs_rewrite);
@@ -341,8 +342,8 @@ fn a_base_does_not_mend_what_comes_behind_it() {
     assert!(rig.appender.failure().is_none());
 }
 
-/// Much at a time and little at a time: everything is written in order, and soon, although more may
-/// be gathered for a moment.
+/// Large and small bursts: all data is written in order and soon, although more may be gathered for
+/// a moment.
 #[test]
 fn bursts_and_drops() {
     let mut rig = Rig::new(Policy::EverySecond);

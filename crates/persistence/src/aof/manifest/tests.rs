@@ -44,7 +44,7 @@ fn what_is_let_pass() {
     assert!(Manifest::parse(long.as_bytes()).is_ok());
     let long = format!("#{}\nfile a seq 1 type b\n", "x".repeat(LINE_MAX));
     assert!(Manifest::parse(long.as_bytes()).is_err());
-    // The later one of a key that comes twice.
+    // The later value of a repeated key counts.
     let text = b"file a file b seq 1 seq 2 type i type b\n";
     assert_eq!(Manifest::parse(text).unwrap().base, Some(info("b", 2)));
 }
@@ -116,7 +116,7 @@ fn the_way_of_a_rewrite() {
     let text = "file a.2.base.aof seq 2 type b\nfile a.2.incr.aof seq 2 type h\nfile a.1.incr.aof seq 1 type h\n\
                 file a.1.base.rdb seq 1 type h\nfile a.3.incr.aof seq 3 type i\n";
     assert_eq!(String::from_utf8(manifest.format()).unwrap(), text);
-    // Without an append-only file that is being written none is kept.
+    // If no append-only file is being written, no increment is kept.
     manifest.retire_incrs(0);
     assert_eq!(manifest.history[0], info("a.3.incr.aof", 3));
     assert_eq!(manifest.begin_incr("a"), info("a.4.incr.aof", 4), "not one that is about to be removed");
@@ -170,7 +170,7 @@ proptest! {
     }
 }
 
-/// A file's name of any bytes that such a name can have.
+/// Any valid file name, as bytes.
 fn name() -> impl Strategy<Value = Vec<u8>> {
     proptest::collection::vec(
         any::<u8>().prop_filter("not in a name", |byte| !b"/\\\0".contains(byte)),

@@ -4,7 +4,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// Gives `step` bytes at a time.
+/// Yields `step` bytes at a time.
 struct Drip<'a>(&'a [u8], usize);
 
 impl Read for Drip<'_> {
@@ -88,7 +88,7 @@ fn where_a_file_is_cut() {
     );
     let text = format!("{ping}{multi}{ping}{exec}");
     check(&text, &[&["PING"], &["multi"], &["PING"], &["Exec"]], "good", text.len());
-    // What would be appended must not become a part of it.
+    // Data appended later must not become a part of it.
     check(&format!("{ping}#TS:12"), &[&["PING"]], "unexpected end of file", one);
 }
 
@@ -167,7 +167,7 @@ fn command() -> impl Strategy<Value = Command> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// Of every beginning of a file the whole commands are read, and the rest is cut off.
+    /// Of every prefix of a file the whole commands are read, and the rest is cut off.
     #[test]
     fn every_beginning(commands in proptest::collection::vec((command(), any::<bool>()), 0..8), step in 1usize..40) {
         let (mut text, mut ends, mut records) = (Vec::new(), vec![(0, 0)], 0);
@@ -208,7 +208,7 @@ proptest! {
         }
     }
 
-    /// The same is read however the bytes come, and nothing panics.
+    /// The result does not depend on how the bytes arrive, and nothing panics.
     #[test]
     fn any_bytes(mut text in proptest::collection::vec(prop_oneof![any::<u8>(), proptest::sample::select(&b"*$#123\r\n\r\n"[..])], 0..200), at in 0usize..200) {
         for text in [text.clone(), { let mut good = written(&[b"SET", b"key", b"value"]).repeat(3); let len = good.len(); good[at % len] = text.pop().unwrap_or(0); good }] {
@@ -221,8 +221,8 @@ proptest! {
                     Ok(()) => "good".to_owned(),
                     Err(error) => error.to_string(),
                 };
-                // How much is there decides what is seen first, a wrong byte or the end, when a
-                // file is cut and damaged.
+                // In a file that is both cut and damaged, the number of bytes in the buffer decides
+                // which of the two is reported.
                 if !matches!(outcome, Err(ReadError::Truncated)) && !matches!(again.1, Err(ReadError::Truncated)) {
                     prop_assert_eq!(words(&again.1), words(&outcome));
                 }
@@ -231,7 +231,7 @@ proptest! {
     }
 }
 
-/// A file with sums: any bit that changes before the last of them is found.
+/// A file with checksums: any flipped bit before the last of them is detected.
 #[test]
 fn sums_tell_of_changed_bits() {
     use crate::aof::check::Check;

@@ -26,7 +26,7 @@ const IDLE: u32 = 0;
 const WORKING: u32 = 1;
 const ENDING: u32 = 2;
 
-/// Times a thread looks at the state before it parks: some microseconds.
+/// Number of times that a thread checks the state before it parks: some microseconds.
 const SPINS: u32 = 400;
 
 /// The task of the helpers.

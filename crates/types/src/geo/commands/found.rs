@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a search found: gathering, sorting, replying, storing.
+//! The results of a search: collecting, sorting, replying, storing.
 
 use braid_containers::geohash::{Position, Search};
 use braid_containers::listpack::Element;
@@ -12,24 +12,24 @@ use super::{reply_distance, reply_position};
 use crate::sorted_set::commands::{self as sorted_set, reply_member};
 use crate::sorted_set::{AddRule, ScoreBound, ScoreRange, SortedSet, View};
 
-/// The options that all searches share.
+/// The options common to all searches.
 #[derive(Default)]
 pub struct Wishes<'a> {
     pub with_distance: bool,
     pub with_hash: bool,
     pub with_position: bool,
-    /// Stop at as many places as are wanted, whichever they are.
+    /// Stop once enough members are found, whichever they are.
     pub any: bool,
     /// Ascending or descending distances.
     pub order: Option<Order>,
-    /// Most places; 0: all.
+    /// Maximum number of members; 0: all.
     pub count: usize,
     pub store: Option<&'a [u8]>,
-    /// Store distances, not positions.
+    /// Store distances instead of positions.
     pub store_distance: bool,
 }
 
-/// The order of what was found, by distance from the centre.
+/// The order of the results, by distance from the centre.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Order {
     Ascending,
@@ -37,7 +37,7 @@ pub enum Order {
 }
 
 impl Wishes<'_> {
-    /// Reads an option that stands alone; false if it is none of these.
+    /// Parses an option without an argument; false if it is not one of these.
     pub fn read_word(&mut self, option: &[u8]) -> bool {
         match option.to_ascii_uppercase().as_slice() {
             b"WITHDIST" => self.with_distance = true,
@@ -51,7 +51,7 @@ impl Wishes<'_> {
         true
     }
 
-    /// Reads COUNT's number.
+    /// Parses COUNT's number.
     pub fn read_count(&mut self, text: &[u8]) -> CommandResult {
         let count = braid_base::number::parse_i64(text).ok_or(CommandError::NotAnInteger)?;
         self.count = usize::try_from(count)
@@ -61,7 +61,8 @@ impl Wishes<'_> {
         Ok(())
     }
 
-    /// Refuses to store and to reply with details at once. `who` stores.
+    /// Refuses to store and to reply with details at the same time. `who` is the command that
+    /// stores.
     pub fn check_store(&self, who: &str) -> CommandResult {
         if self.store.is_some() && (self.with_distance || self.with_hash || self.with_position) {
             return Err(CommandError::text(format!(
@@ -83,13 +84,13 @@ impl Wishes<'_> {
 struct FoundMember<'v> {
     member: Element<'v>,
     position: Position,
-    /// In the unit of the command; 0 when nobody asks for it.
+    /// In the unit of the command; 0 if not requested.
     distance: f64,
     score: f64,
 }
 
-/// The places inside of the shape, at most `most` if that is not 0, in the order of the ranges, with their
-/// distances if those are `wanted`.
+/// The members inside of the shape, at most `most` if that is not 0, in the order of the ranges,
+/// with their distances if `wanted`.
 fn gather<'v>(view: &'v View<'_>, search: &Search, most: usize, wanted: bool) -> Vec<FoundMember<'v>> {
     let mut places = Vec::new();
     for range in search.ranges() {
@@ -113,8 +114,8 @@ fn gather<'v>(view: &'v View<'_>, search: &Search, most: usize, wanted: bool) ->
     places
 }
 
-/// Searches the places of a key, and replies with what was found or stores it. Without a search (the key or
-/// the member to start from is not there) nothing is found.
+/// Searches the members of a key, and replies with the results or stores them. Without a search
+/// (the key, or the member at the centre, is missing) there are none.
 pub fn answer(call: &mut Call, key: &[u8], search: Option<&Search>, wishes: &Wishes<'_>) -> CommandResult {
     let view = sorted_set::find(call.keyspace, key)?;
     let order = match wishes.order {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Commands on places: sorted sets whose scores are positions (`braid_containers::geohash`).
+//! Commands on positions: sorted sets whose scores are geohashes (`braid_containers::geohash`).
 //!
-//! Flow: a search reads its request (`search.rs`, `radius.rs`: the older forms), gathers the places in the
-//! shape from the few ranges of scores that hold it, sorts them and replies with them or stores them
-//! (`found.rs`).
+//! Flow: a search parses its request (`search.rs`, `radius.rs` for the older forms), collects the
+//! members in the shape from the few ranges of scores that cover it, sorts them and replies with
+//! them or stores them (`found.rs`).
 
 mod found;
 mod place;
@@ -28,7 +28,7 @@ fn position(longitude: &[u8], latitude: &[u8]) -> Result<Position, CommandError>
     })
 }
 
-/// A unit: how many metres it has.
+/// A unit, as its length in metres.
 fn unit(text: &[u8]) -> Result<f64, CommandError> {
     metres_per_unit(text).ok_or(CommandError::text("ERR unsupported unit provided. please use M, KM, FT, MI"))
 }
@@ -49,7 +49,7 @@ fn reply_distance(reply: &mut ReplyBuffer, distance: f64) {
     reply.bulk(&text);
 }
 
-/// Longitude and latitude, with all decimal places that they have.
+/// Longitude and latitude, with all their decimal places.
 fn reply_position(reply: &mut ReplyBuffer, position: Position) {
     reply.array(2);
     for degrees in [position.longitude, position.latitude] {

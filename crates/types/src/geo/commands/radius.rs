@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! GEORADIUS, GEORADIUSBYMEMBER and their forms that only read.
+//! GEORADIUS, GEORADIUSBYMEMBER and their read-only forms.
 
 use braid_containers::geohash::{Position, Search, Shape};
 use braid_engine::Call;
@@ -10,7 +10,7 @@ use super::{position, radius_and_unit};
 use crate::decimal::journal_in_decimal;
 use crate::sorted_set::commands as sorted_set;
 
-/// The key positions: the source, and what the last STORE or STOREDIST names.
+/// The key positions: the source, and the key after the last STORE or STOREDIST.
 pub fn keys(args: &[&[u8]]) -> Option<Vec<(usize, KeyFlags)>> {
     let mut found = vec![(1, KeyFlags::RO.and(KeyFlags::ACCESS))];
     let mut target = None;
@@ -58,7 +58,7 @@ fn around_position(call: &mut Call, may_store: bool) -> CommandResult {
 
 fn around_member(call: &mut Call, may_store: bool) -> CommandResult {
     let args = call.args;
-    // Without the key not even radius and unit are looked at.
+    // If the key is missing, not even radius and unit are checked.
     let search = match sorted_set::find(call.keyspace, args[1])? {
         None => None,
         Some(view) => {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Reading and setting fields together with their expiry: HGETEX, HSETEX, HGETDEL, as Valkey 9 has them.
+//! Reading and setting fields together with their expiry: HGETEX, HSETEX, HGETDEL, as in Valkey 9.
 
 use braid_engine::Call;
 use braid_keyspace::Event;
@@ -11,7 +11,7 @@ use crate::hash::{Expiry, Hash};
 use crate::lifetime::Lifetime;
 use crate::member_expiry::{Arguments, Members, fixed_members, journal_members};
 
-/// Whether something has to be there or not.
+/// A condition on the existence of a key or field.
 #[derive(Clone, Copy, Default, PartialEq)]
 enum Presence {
     #[default]
@@ -29,7 +29,7 @@ impl Presence {
         }
     }
 
-    /// Takes an option; false if it contradicts one before it.
+    /// Takes an option; false if it contradicts an earlier one.
     fn set(&mut self, wanted: Presence) -> bool {
         let agrees = *self == Presence::Any || *self == wanted;
         *self = wanted;
@@ -37,7 +37,7 @@ impl Presence {
     }
 }
 
-/// Options; they may be repeated, but not go with one that contradicts them.
+/// Options; they may be repeated, but not combined with a contradicting one.
 #[derive(Default)]
 struct Options<'a> {
     lifetime: Lifetime<'a>,
@@ -46,7 +46,7 @@ struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// Reads the options of HSETEX (`sets`) or HGETEX.
+    /// Parses the options of HSETEX (`sets`) or HGETEX.
     fn parse(options: &[&'a [u8]], sets: bool) -> Result<Options<'a>, CommandError> {
         let mut parsed = Options::default();
         let mut rest = options;
@@ -76,7 +76,7 @@ impl<'a> Options<'a> {
         Ok(parsed)
     }
 
-    /// The time given, if one is, in ms since the Unix epoch.
+    /// The given time, if any, in ms since the Unix epoch.
     fn deadline(&self, call: &Call) -> Result<Option<i64>, CommandError> {
         let Lifetime::Until(unit, text) = self.lifetime else { return Ok(None) };
         unit.deadline(call, text, 0).map(Some)
@@ -138,7 +138,7 @@ pub(super) fn hsetex(call: &mut Call) -> CommandResult {
     let options = Options::parse(arguments.options, true)?;
     arguments.check_count::<Hash>(2)?;
     let there = call.keyspace.write_as::<Hash>(key)?.is_some();
-    // As in Valkey: the time is looked at after the condition on the key, and before those on fields.
+    // As in Valkey, the time is checked after the condition on the key, and before those on fields.
     if !options.key.allows(there) {
         call.reply.integer(0);
         return Ok(());
@@ -155,7 +155,7 @@ pub(super) fn hsetex(call: &mut Call) -> CommandResult {
         return Ok(());
     }
     if at.is_some_and(|at| at <= now) {
-        // Set and expired at once: what remains is the removal of what was there.
+        // Set and expired at once: the effect is the removal of the previous fields.
         if let Some(hash) = call.keyspace.write_as::<Hash>(key)? {
             let expired = purge(hash, now);
             let removed = pairs().filter(|pair| hash.remove(pair[0], now)).count();
@@ -189,7 +189,8 @@ pub(super) fn hsetex(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// What was set under a condition, or for a span of time, is set without and until then when it is repeated.
+/// Journals fields set under a condition, or for a span of time, without the condition and with an
+/// absolute time.
 fn journal_set(call: &mut Call, key: &[u8], expiry: Expiry, pairs: &[&[u8]]) {
     let mut args: Vec<&[u8]> = vec![b"HSETEX", key];
     let mut buffer = itoa::Buffer::new();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Commands on hashes: the rows of all of them, and the bodies that only read.
 //!
-//! Flow: the dispatcher holds the lock of the key's shard. What changes values is in `change.rs`, what has
-//! to do with the expiry of fields in `get_set.rs` and, for all types with members, in `member_expiry.rs`,
+//! Flow: the dispatcher holds the lock of the key's shard. Changes of values are in `change.rs`,
+//! the expiry of fields in `get_set.rs` and, for all types with members, in `member_expiry.rs`,
 //! random fields in `random.rs`.
 //!
-//! Fields past their expiry are hidden from every read but HLEN and are removed by whatever writes next. A
-//! hash that becomes empty takes its key with it.
+//! Fields past their expiry are hidden from every read but HLEN and are removed by the next write.
+//! A hash that becomes empty is removed with its key.
 
 mod change;
 mod get_set;
@@ -191,7 +191,7 @@ const fn whole(name: &'static str, handler: Handler, summary: &'static str) -> R
         .tips(&["nondeterministic_output_order"])
 }
 
-/// Replies with the value of a field, or with nothing.
+/// Replies with the value of a field, or with nil.
 #[inline]
 fn reply_field(reply: &mut ReplyBuffer, hash: Option<&Hash>, field: &[u8], now: i64) {
     match hash.and_then(|hash| hash.get(field, now)) {

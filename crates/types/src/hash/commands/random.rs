@@ -35,7 +35,7 @@ pub(super) fn hrandfield(call: &mut Call) -> CommandResult {
         hash.sample(wanted, &mut random, |field, value| reply_pair(call.reply, field, value, with_values));
         return Ok(());
     }
-    // A reader may not remove what has expired: choose among the rest.
+    // A reader must not remove expired fields: choose among the rest.
     let mut live: Vec<_> = hash.iter(now).collect();
     random.shuffle(&mut live);
     live.truncate(wanted);
@@ -46,7 +46,7 @@ pub(super) fn hrandfield(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// The count, if one is given, and whether values are wanted.
+/// The count, if given, and whether values are requested.
 fn parse(call: &Call) -> Result<Option<(i64, bool)>, CommandError> {
     if call.args.len() < 3 {
         return Ok(None);
@@ -57,7 +57,7 @@ fn parse(call: &Call) -> Result<Option<(i64, bool)>, CommandError> {
         4 if call.arg_is(3, "withvalues") => true,
         _ => return Err(CommandError::Syntax),
     };
-    // Twice as many replies still have to be counted.
+    // Twice the number of replies must not overflow.
     if with_values && count.unsigned_abs() > i64::MAX as u64 / 2 {
         return Err(CommandError::text("ERR value is out of range"));
     }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A hash: fields and values in one packed list while few and short, in a table otherwise.
 //!
-//! The thresholds are Redis's (`OBJECT ENCODING` shows the form); a hash never goes back to the packed form
-//! by itself.
+//! The thresholds are Redis's (`OBJECT ENCODING` shows the form); a hash never returns to the
+//! packed form by itself.
 //!
-//! A field may carry a time of expiry in ms and is expired when `now > time`. Giving one to a field turns the
-//! hash into a table (as in Valkey 9; a packed list has no place for it), where fields without a time pay
-//! nothing. Reads hide expired fields; [`Hash::len`] counts them until [`Hash::remove_expired`] took them
-//! away, which is what HLEN answers in Redis and Valkey; setting an expired field makes it new.
+//! A field may carry a time of expiry in ms and is expired when `now > time`. Giving one to a field
+//! turns the hash into a table (as in Valkey 9; a packed list cannot store it), where fields
+//! without a time have no overhead. Reads hide expired fields; [`Hash::len`] counts them until
+//! [`Hash::remove_expired`] removes them, like HLEN in Redis and Valkey; setting an expired field
+//! makes it new.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -33,8 +34,8 @@ impl Default for Hash {
 /// See [`ever_expires`].
 static EVER_EXPIRES: AtomicBool = AtomicBool::new(false);
 
-/// True once any field of any hash of this process was given a time of expiry. Whoever saves hashes asks this
-/// before looking at each of them.
+/// True once any field of any hash of this process was given a time of expiry. A save checks this
+/// before it looks at each hash.
 pub fn ever_expires() -> bool {
     EVER_EXPIRES.load(Relaxed)
 }
@@ -57,9 +58,9 @@ impl Hash {
         Hash(PackedOr::packed(Listpack::new()))
     }
 
-    /// A hash loaded as a packed list of fields and values; `None` when a field has no value or comes twice.
-    /// Becomes a table when there are more fields than the limits allow (as in Redis their lengths do not
-    /// matter here).
+    /// A hash loaded as a packed list of fields and values; `None` if a field has no value or is
+    /// repeated. Becomes a table if there are more fields than the limits allow (as in Redis their
+    /// lengths do not matter here).
     pub fn from_listpack(list: Listpack, limits: &HashLimits) -> Option<Hash> {
         let entries = list.len();
         if !entries.is_multiple_of(2) || list.has_doubles(1) {
@@ -100,7 +101,7 @@ impl Hash {
         self.len() == 0
     }
 
-    /// Number of fields that are not expired; takes as long as there are expired ones.
+    /// Number of unexpired fields; takes time in proportion to the expired ones.
     pub fn live_len(&self, now_ms: i64) -> usize {
         match self.0.get() {
             Form::Packed(_) => self.len(),
@@ -121,7 +122,7 @@ impl Hash {
         }
     }
 
-    /// True when to write all of it takes long: then it is better to [share](Hash::cow) it.
+    /// True if writing all of it takes long: then it should be [shared](Hash::cow).
     pub fn is_large(&self) -> bool {
         match self.0.get() {
             Form::Packed(list) => list.byte_len() > LARGE_PACKED,
@@ -129,8 +130,8 @@ impl Hash {
         }
     }
 
-    /// The hash as it is now, for reading, sharing what memory it can (see
-    /// [`cow`](braid_containers::cow)); a packed list is copied.
+    /// A copy for reading that shares memory (see [`cow`](braid_containers::cow)); a packed list is
+    /// copied.
     pub fn cow(&self) -> Hash {
         match self.0.get() {
             Form::Packed(_) => self.clone(),
@@ -162,7 +163,7 @@ impl Hash {
         }
     }
 
-    /// Sets a field. True when it is new, or was expired (it then has the time given or none).
+    /// Sets a field. True if it is new, or was expired (it then has the given expiry, if any).
     #[inline]
     pub fn set(
         &mut self,
@@ -195,7 +196,7 @@ impl Hash {
             note_expiry();
         }
         let table = self.make_table();
-        // Only a table in which anything expires needs to look before it sets.
+        // Only a table with expiring fields needs to look before it sets.
         if table.expiring_len() > 0 && table.get(field).is_some_and(|member| member.is_expired(now_ms)) {
             let expiry = if expiry == Expiry::Keep { Expiry::Clear } else { expiry };
             table.set(field, value, expiry);
@@ -204,8 +205,9 @@ impl Hash {
         table.set(field, value, expiry)
     }
 
-    /// Makes ready for arguments of a command: goes to a table now when one of them is too long for the
-    /// packed form (Redis converts before it executes, also when the command then changes nothing).
+    /// Prepares for the arguments of a command: becomes a table now if one of them is too long for
+    /// the packed form (Redis converts before it executes, even if the command then changes
+    /// nothing).
     pub fn expect<'a>(&mut self, texts: impl IntoIterator<Item = &'a [u8]>, limits: &HashLimits) {
         if matches!(self.0.get(), Form::Packed(_))
             && texts.into_iter().any(|text| text.len() > limits.max_listpack_value)
@@ -229,7 +231,7 @@ impl Hash {
         }
     }
 
-    /// Removes a field. False when it was not there, or expired (it is gone in either case).
+    /// Removes a field. False if it was missing or expired (it is gone in either case).
     #[inline]
     pub fn remove(&mut self, field: &[u8], now_ms: i64) -> bool {
         match self.0.get_mut() {
@@ -247,8 +249,8 @@ impl Hash {
         }
     }
 
-    /// Continues a scan (0 begins) and answers where to go on (0: done). The packed form comes whole. See
-    /// [`Table::scan`].
+    /// Continues a scan (0 begins) and returns the next cursor (0: done). The packed form is
+    /// visited as a whole. See [`Table::scan`].
     pub fn scan(
         &self,
         cursor: u64,
@@ -279,8 +281,8 @@ impl Hash {
         }
     }
 
-    /// Gives `count` different fields (all when there are fewer) with their values to `see`, every selection
-    /// equally likely, in no random order. Remove expired ones first.
+    /// Passes `count` different fields (all if there are fewer) with their values to `see`, every
+    /// selection equally likely, the order not random. Remove expired fields first.
     pub fn sample(
         &self,
         count: usize,
@@ -304,7 +306,8 @@ impl Hash {
 
     // Expiry.
 
-    /// Sets or clears a field's time of expiry; the old one, or `None` when there is no such field.
+    /// Sets or clears a field's time of expiry; returns the old one, or `None` if the field is
+    /// missing.
     pub fn set_expiry(&mut self, field: &[u8], expire_at: Option<i64>, now_ms: i64) -> Option<Option<i64>> {
         if !self.contains(field, now_ms) {
             return None;
@@ -339,8 +342,8 @@ impl Hash {
         if let Form::Table(table) = self.0.get() { table.expiring_len() } else { 0 }
     }
 
-    /// Removes up to `max` expired fields, earliest first, each after `see` has looked at it; how many there
-    /// were.
+    /// Removes up to `max` expired fields, earliest first, each after passing it to `see`; returns
+    /// their number.
     pub fn remove_expired(&mut self, now_ms: i64, max: usize, mut see: impl FnMut(&[u8])) -> usize {
         match self.0.get_mut() {
             Form::Packed(_) => 0,

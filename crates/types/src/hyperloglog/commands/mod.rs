@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Commands on HyperLogLogs, which are strings of a certain form (`braid_containers::hyperloglog`).
+//! Commands on HyperLogLogs, which are strings in a certain format
+//! (`braid_containers::hyperloglog`).
 //!
-//! Flow: a value is taken out of the keyspace, changed and put back, so that a refused change leaves no
-//! trace. Clients may have written anything into the string: every body takes what `hyperloglog::check` and
-//! its like say of it.
+//! Flow: a value is copied from the keyspace, changed and stored again, so that a refused change
+//! leaves no trace. Clients may have written anything into the string: every body handles the
+//! errors of `hyperloglog::check` and its relatives.
 
 use braid_base::blob::Blob;
 use braid_containers::hyperloglog::{self as hll, Encoding, HllError, Registers};
@@ -66,10 +67,10 @@ fn refused(error: HllError) -> CommandError {
 }
 
 const PFADD: Event = Event::string("pfadd");
-/// Counting may store what it has found, of which nobody is told.
+/// A count may store its cached result, which causes no event.
 const UNTOLD: Event = Event { class: 0, name: "" };
 
-/// Puts a changed HyperLogLog at its key.
+/// Stores a changed HyperLogLog at its key.
 fn store(keyspace: &mut Txn<'_>, key: &[u8], value: &[u8]) {
     let value = if value.len() <= EMBEDDED_MAX {
         Value::Bytes { bytes: value, raw: true }
@@ -176,7 +177,7 @@ fn pfdebug(call: &mut Call) -> CommandResult {
     };
     match call.args[1].to_ascii_lowercase().as_slice() {
         b"getreg" => {
-            // Looking at registers is a change, as users know it: the value becomes dense.
+            // Reading registers is a change that users can see: the value becomes dense.
             if hll::to_dense(&mut value).map_err(refused)? {
                 store(call.keyspace, key, &value);
             }
@@ -216,7 +217,8 @@ fn pfselftest(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// Adds different elements to a dense and a sparse value: both must agree, and the estimate must be close.
+/// Adds different elements to a dense and a sparse value: both must agree, and the estimate must be
+/// close.
 fn self_test(seed: u64, sparse_len_max: usize) -> Result<(), String> {
     let failed = |error: HllError| format!("TESTFAILED {error}");
     let (mut sparse, mut dense) = (hll::create(), hll::create());
@@ -238,7 +240,7 @@ fn self_test(seed: u64, sparse_len_max: usize) -> Result<(), String> {
         if hll::count(&sparse) != Ok(count) {
             return Err("TESTFAILED dense/sparse disagree".to_owned());
         }
-        // Six standard errors; at ten elements one collision is as much.
+        // Six standard errors; with ten elements a single collision is that large.
         let standard_error = 1.04 / (hll::REGISTERS as f64).sqrt();
         let error_max = if number == 10 { 1.0 } else { (standard_error * 6.0 * number as f64).ceil() };
         if count.abs_diff(number) as f64 > error_max {

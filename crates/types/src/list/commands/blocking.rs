@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Commands that wait for an element: BLPOP, BRPOP, BLMPOP, BLMOVE, BRPOPLPUSH.
+//! Blocking commands: BLPOP, BRPOP, BLMPOP, BLMOVE, BRPOPLPUSH.
 //!
-//! Each body serves twice: for the client that calls it, and, when one of its keys was filled, for the
-//! client that waits ([`braid_engine::blocking`]). It changes nothing before [`Call::claim`].
+//! Each body serves twice: for the client that calls it, and, when one of its keys was filled, for
+//! the client that waits ([`braid_engine::blocking`]). It changes nothing before [`Call::claim`].
 
 use braid_engine::blocking::{Refusal, Wait};
 use braid_engine::{Call, Row};
@@ -85,7 +85,7 @@ fn brpop(call: &mut Call) -> CommandResult {
     pop(call, End::Back)
 }
 
-/// The first of some keys that holds a list from which this client may take.
+/// The first key that holds a list from which this client may take.
 fn first_filled<'k>(call: &Call, keys: &[&'k [u8]]) -> Result<Option<&'k [u8]>, WrongType> {
     collection::first_filled::<List>(call, keys, |_| true)
 }

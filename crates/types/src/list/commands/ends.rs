@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Adding and taking at the ends of lists.
+//! Pushing and popping at the ends of lists.
 //!
-//! [`take`] and [`move_element`] are what a client that waits for elements needs as well (`blocking.rs`).
+//! [`take`] and [`move_element`] also serve clients that wait for elements (`blocking.rs`).
 
 use braid_engine::Call;
 use braid_keyspace::object::ObjectType;
@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 use crate::collection::{least_arg, pop_count_arg, reply_element};
 use crate::list::{End, List, ListLimits};
 
-/// An element on its way from one list to another.
+/// An element being moved from one list to another.
 pub type Text = SmallVec<[u8; 64]>;
 
 pub(super) fn lpush(call: &mut Call) -> CommandResult {
@@ -25,12 +25,12 @@ pub(super) fn rpush(call: &mut Call) -> CommandResult {
     push(call, End::Back)
 }
 
-/// The event of elements that were added.
+/// The event of pushed elements.
 fn pushed(end: End) -> Event {
     Event::list(if end == End::Front { "lpush" } else { "rpush" })
 }
 
-/// The event of elements that were taken.
+/// The event of popped elements.
 pub(super) fn popped(end: End) -> Event {
     Event::list(if end == End::Front { "lpop" } else { "rpop" })
 }
@@ -107,8 +107,8 @@ fn pop(call: &mut Call, end: End) -> CommandResult {
     Ok(())
 }
 
-/// Takes up to `count` elements from an end of the list at a key and replies with an array of them.
-/// How many there were; without a reply, if there is no list.
+/// Pops up to `count` elements from an end of the list at a key and replies with an array of them.
+/// Returns their number; if there is no list, without a reply.
 pub fn take(
     keyspace: &mut Txn<'_>,
     reply: &mut ReplyBuffer,
@@ -138,8 +138,8 @@ pub fn take(
     Ok(count)
 }
 
-/// The first of some keys that holds a list (which then has elements); an error if one before it holds
-/// something else.
+/// The first key that holds a list (which then has elements); an error if an earlier one holds
+/// another type.
 pub fn first_filled(keyspace: &Txn<'_>, keys: &[&[u8]]) -> Result<Option<usize>, WrongType> {
     for (index, key) in keys.iter().enumerate() {
         match keyspace.peek(key).map(|entry| entry.value_type()) {
@@ -151,7 +151,7 @@ pub fn first_filled(keyspace: &Txn<'_>, keys: &[&[u8]]) -> Result<Option<usize>,
     Ok(None)
 }
 
-/// An argument as the end of a list.
+/// Parses an argument as an end of a list.
 pub fn end_arg(call: &Call, index: usize) -> Result<End, CommandError> {
     if call.arg_is(index, "left") {
         Ok(End::Front)
@@ -162,7 +162,8 @@ pub fn end_arg(call: &Call, index: usize) -> Result<End, CommandError> {
     }
 }
 
-/// What LMPOP (and BLMPOP) is to do: the arguments that are keys, the end, and how many elements.
+/// The parsed arguments of LMPOP and BLMPOP: the range of keys, the end, and the number of
+/// elements.
 pub struct MultiplePop<'a> {
     pub keys: &'a [&'a [u8]],
     pub end: End,
@@ -170,7 +171,7 @@ pub struct MultiplePop<'a> {
 }
 
 impl<'a> MultiplePop<'a> {
-    /// Reads the arguments; the number of keys is argument `from`.
+    /// Parses the arguments; the number of keys is argument `from`.
     pub fn parse(call: &Call<'a, '_>, from: usize) -> Result<MultiplePop<'a>, CommandError> {
         let keys = least_arg(call, from, 1, "ERR numkeys should be greater than 0")?;
         let first = from + 1;
@@ -211,12 +212,12 @@ pub(super) fn lmpop(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// The command that takes an element from this end.
+/// The command that pops an element from this end.
 pub(super) fn pop_name(end: End) -> &'static [u8] {
     if end == End::Front { b"LPOP" } else { b"RPOP" }
 }
 
-/// What was taken from the first of several lists is taken from this one when it is repeated.
+/// Journals a pop from the first of several lists as a pop from that list.
 pub(super) fn journal_take(keyspace: &mut Txn<'_>, key: &[u8], end: End, count: usize) {
     journal_as!(keyspace, pop_name(end), key, i64::try_from(count).unwrap_or(i64::MAX));
 }
@@ -239,8 +240,8 @@ fn reply_moved(call: &mut Call, from: End, to: End) -> CommandResult {
     Ok(())
 }
 
-/// Takes an element from an end of one list and adds it at an end of another, which may be the same or not
-/// be there yet. Nothing if the first is not there.
+/// Pops an element from an end of one list and pushes it at an end of another, which may be the
+/// same or missing. `None` if the first one is missing.
 pub fn move_element(
     keyspace: &mut Txn<'_>,
     (source, from): (&[u8], End),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Commands on lists: the rows of all of them, and the bodies that only read.
 //!
-//! Flow: the dispatcher holds the locks of the keys that the rows name. What adds and takes at the
-//! ends is in `ends.rs`, what waits for elements in `blocking.rs`, what changes a list elsewhere in
-//! `edit.rs`. A list that becomes empty takes its key with it.
+//! Flow: the dispatcher holds the locks of the keys that the rows name. Pushes and pops at the ends
+//! are in `ends.rs`, blocking commands in `blocking.rs`, other changes in `edit.rs`. A list that
+//! becomes empty is removed with its key.
 //!
 //! HOT PATH: pushing and popping one element allocates nothing but the list's own memory.
 
@@ -233,12 +233,12 @@ fn lrange(call: &mut Call) -> CommandResult {
 
 /// The options of LPOS.
 struct Search {
-    /// Which match is the first wanted, from 1 on.
+    /// Number of the first match to return, from 1 on.
     rank: u64,
     backwards: bool,
-    /// How many matches are wanted at the most; nothing if only one, and not as an array.
+    /// Maximum number of matches; `None` for a single one, not as an array.
     count: Option<usize>,
-    /// How many elements to look at.
+    /// Number of elements to compare.
     most: usize,
 }
 

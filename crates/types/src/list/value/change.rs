@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Changing a list: pushes, pops, inserts, removals, and the moves between its forms.
+//! Changing a list: pushes, pops, inserts, removals, and conversions between its forms.
 
 use super::node::{Body, Node};
 use super::{End, Form, List, ListLimits, Nodes, Wanted};
 use braid_containers::listpack::{Element, Listpack};
 
-/// Largest block kept for later when an end node is emptied.
+/// Largest block kept for reuse when an end node is emptied.
 const SPARE_MAX: usize = 1024;
 
 impl List {
@@ -26,8 +26,8 @@ impl List {
         }
     }
 
-    /// Goes back to the packed form when a single small node is left: half the limit after removals, so that
-    /// the form does not flap.
+    /// Returns to the packed form when a single small node is left: half the limit after removals,
+    /// so that the form does not flap.
     pub(super) fn try_pack(&mut self, limits: &ListLimits, shrinking: bool) {
         let Form::Nodes(all) = &mut self.0 else { return };
         if all.nodes.is_empty() {
@@ -51,9 +51,9 @@ impl List {
         }
     }
 
-    /// Prepares for `count` elements of `bytes` together to be pushed: a packed list that would grow beyond
-    /// the limit becomes nodes now. Redis decides so for all arguments of a command at once, before the first
-    /// is pushed.
+    /// Prepares for a push of `count` elements of `bytes` together: a packed list that would grow
+    /// beyond the limit becomes nodes now. Redis decides this for all arguments of a command at
+    /// once, before the first push.
     pub fn expect(&mut self, bytes: usize, count: usize, limits: &ListLimits) {
         if let Form::Packed(list) = &self.0
             && !limits.fits(list.byte_len().saturating_add(bytes), list.len().saturating_add(count))
@@ -100,7 +100,7 @@ impl List {
         }
     }
 
-    /// Looks at the element at an end, then removes it.
+    /// Passes the element at an end to `see`, then removes it.
     #[inline]
     pub fn pop<R>(&mut self, end: End, limits: &ListLimits, see: impl FnOnce(Element<'_>) -> R) -> Option<R> {
         match &mut self.0 {
@@ -130,7 +130,7 @@ impl List {
         }
     }
 
-    /// Puts an element before the one at `position` (behind the last when there is none).
+    /// Inserts an element before the one at `position` (after the last if there is none).
     pub fn insert(&mut self, position: usize, text: &[u8], limits: &ListLimits) {
         let len = self.len();
         if position == 0 || position >= len {
@@ -153,9 +153,10 @@ impl List {
         }
     }
 
-    /// Puts an element before (or behind) the first that equals `pivot`; false when there is none (LINSERT).
+    /// Inserts an element before or after the first one that equals `pivot`; false if there is none
+    /// (LINSERT).
     pub fn insert_by(&mut self, pivot: &[u8], behind: bool, text: &[u8], limits: &ListLimits) -> bool {
-        // Redis converts before it knows whether the pivot is there.
+        // Redis converts before it looks for the pivot.
         self.expect(text.len(), 1, limits);
         let mut found = None;
         self.find(pivot, true, usize::MAX, |position| {
@@ -168,10 +169,10 @@ impl List {
         found.is_some()
     }
 
-    /// Puts another element in the place of the one at `index` (negative: from the end); false when there is
-    /// none (LSET).
+    /// Replaces the element at `index` (negative: from the end); false if there is none (LSET).
     pub fn set(&mut self, index: i64, text: &[u8], limits: &ListLimits) -> bool {
-        // Redis reckons as if the element were added, and converts even when the index turns out to be none.
+        // Redis computes the size as if the element were added, and converts even if the index is
+        // out of range.
         self.expect(text.len(), 1, limits);
         let Some(position) = self.position(index) else { return false };
         if text.len() >= limits.packed_threshold {
@@ -188,7 +189,7 @@ impl List {
         }
     }
 
-    /// Removes `count` elements from `position` on; how many there were.
+    /// Removes `count` elements from `position` on; returns their number.
     pub fn remove_range(&mut self, position: usize, count: usize, limits: &ListLimits) -> usize {
         let count = count.min(self.len().saturating_sub(position));
         if count == 0 {
@@ -213,8 +214,8 @@ impl List {
         self.remove_range(0, start, limits);
     }
 
-    /// Removes elements that equal `text`: all (`count` 0), the first `count`, or the last `-count` (LREM).
-    /// How many there were.
+    /// Removes elements that equal `text`: all (`count` 0), the first `count`, or the last `-count`
+    /// (LREM). Returns their number.
     pub fn remove_equal(&mut self, text: &[u8], count: i64, limits: &ListLimits) -> usize {
         let most = match count.unsigned_abs() {
             0 => usize::MAX,
@@ -234,7 +235,7 @@ impl List {
         }
     }
 
-    /// Compresses and unpacks nodes as the settings want, over the whole list.
+    /// Compresses and decompresses nodes as configured, over the whole list.
     pub(super) fn settle_all(&mut self, limits: &ListLimits) {
         let Form::Nodes(all) = &mut self.0 else { return };
         let (depth, count) = (limits.compress_depth, all.nodes.len());
@@ -260,7 +261,7 @@ fn remove_equal_packed(list: &mut Listpack, wanted: &Wanted<'_>, from_back: bool
     if from_back {
         let mut at = list.last();
         while let (Some(place), true) = (at, removed < most) {
-            // What lies before a place stays where it is when the place is emptied.
+            // Entries before a place do not move when that one is removed.
             at = list.prev(place);
             if list.get(place).is_some_and(|element| wanted.is(element)) {
                 list.remove(place);
@@ -313,8 +314,8 @@ impl Nodes {
         self.settle_ends(limits);
     }
 
-    /// Compresses what has just come inside, and unpacks what has just come to an end, after one node was
-    /// added or removed there.
+    /// Compresses the node that has just moved inwards, or decompresses the one that has just
+    /// become an end, after one node was added or removed there.
     pub(super) fn settle_ends(&mut self, limits: &ListLimits) {
         let (depth, count) = (limits.compress_depth, self.nodes.len());
         if depth == 0 {
@@ -347,7 +348,8 @@ impl Nodes {
             node.count += 1;
             return;
         }
-        // Between two nodes, either neighbour may take it; inside of one, the node is parted there first.
+        // Between two nodes, either neighbour may take it; inside of a node, that is split there
+        // first.
         let number = if inner > 0 { self.part(number, inner) } else { number };
         if let Some(before) = number.checked_sub(1)
             && self.nodes[before].accepts(text.len(), limits)
@@ -360,7 +362,7 @@ impl Nodes {
         self.nodes.insert(number, Node::of(text, limits));
     }
 
-    /// Parts a node before its element `inner`; the number of the second part.
+    /// Splits a node before its element `inner`; returns the number of the second part.
     fn part(&mut self, number: usize, inner: usize) -> usize {
         let node = &mut self.nodes[number];
         if let Some(list) = node.open() {
@@ -403,7 +405,7 @@ impl Nodes {
         let Some((mut number, mut inner)) = self.find(position) else { return };
         let mut left = count;
         self.len -= count;
-        // Whole nodes in the middle go at once, or each would move all that follow.
+        // Whole nodes in the middle are removed at once, or each would move all that follow.
         let mut whole = number..number;
         while left > 0 {
             let Some(node) = self.nodes.get_mut(number) else { break };
@@ -437,7 +439,7 @@ impl Nodes {
             let node = &mut self.nodes[number];
             let here = match node.body() {
                 Body::Plain(text) => usize::from(wanted.is(Element::Bytes(text))),
-                // A compressed block without the element stays as it is.
+                // A compressed block without the element is left as it is.
                 _ if node.view().is_none_or(|list| list.find(wanted.text, 0, 0).is_none()) => 0,
                 _ => {
                     node.open().map_or(0, |list| remove_equal_packed(list, wanted, from_back, most - removed))

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A list of byte strings: one packed block while small, a deque of packed blocks when larger.
 //!
-//! The limits and the moments of changing form are Redis 7.2's (`listpack` and `quicklist` in `OBJECT
-//! ENCODING`). Pushing and popping at either end moves no other element; an index is reached over the nodes'
-//! counts from the nearer end. Inner nodes can be kept compressed; reading one unpacks it aside, changing one
-//! unpacks it and packs it again.
+//! The limits and the moments of conversion are Redis 7.2's (`listpack` and `quicklist` in `OBJECT
+//! ENCODING`). Pushing and popping at either end moves no other element; an index is found by the
+//! nodes' counts from the nearer end. Inner nodes can be kept compressed; reading one decompresses
+//! a copy, changing one decompresses it and compresses it again.
 //!
 //! Elements are passed to closures rather than returned by iterators, because those of a compressed
 //! node live only while it is open.
@@ -19,10 +19,10 @@ pub use braid_containers::limits::ListLimits;
 use braid_containers::listpack::{Element, LARGE_PACKED, Listpack};
 use node::{Body, Node};
 
-/// From so many nodes on a list is large ([`List::is_large`]).
+/// A list of this many nodes is large ([`List::is_large`]).
 const LARGE_NODES: usize = 16;
 
-/// Which end of a list.
+/// An end of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The head, index 0 (LPUSH, LPOP).
@@ -31,7 +31,7 @@ pub enum End {
     Back,
 }
 
-/// What a node is saved as (RDB's quicklist nodes).
+/// A node in its saved form (RDB's quicklist nodes).
 pub enum SavedNode<'a> {
     /// A packed block.
     Packed(Cow<'a, Listpack>),
@@ -53,8 +53,8 @@ enum Form {
 struct Nodes {
     nodes: VecDeque<Node>,
     len: usize,
-    /// The small block of the end node that was emptied last: pushing and popping around a node's edge takes
-    /// turns with it.
+    /// The small block of the end node that was emptied last: pushes and pops around a node's edge
+    /// reuse it.
     spare: Option<Listpack>,
 }
 
@@ -64,7 +64,7 @@ impl Default for List {
     }
 }
 
-/// A text to compare elements with: its number, if it is one, is parsed once.
+/// A text to compare elements with; if it is a number, it is parsed once.
 struct Wanted<'a> {
     text: &'a [u8],
     number: Option<i64>,
@@ -107,7 +107,7 @@ impl List {
         }
     }
 
-    /// True when there is none.
+    /// True if the list has no elements.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -133,7 +133,7 @@ impl List {
         }
     }
 
-    /// True when to write all of it takes long: then it is better to [share](List::cow) it.
+    /// True if writing all of it takes long: then it should be [shared](List::cow).
     pub fn is_large(&self) -> bool {
         match &self.0 {
             Form::Packed(list) => list.byte_len() > LARGE_PACKED,
@@ -144,8 +144,8 @@ impl List {
         }
     }
 
-    /// The list as it is now, for reading, sharing what memory it can (see
-    /// [`cow`](braid_containers::cow)); a packed list is copied.
+    /// A copy for reading that shares memory (see [`cow`](braid_containers::cow)); a packed list is
+    /// copied.
     pub fn cow(&mut self) -> List {
         let Form::Nodes(all) = &mut self.0 else { return self.clone() };
         let nodes = all.nodes.iter_mut().map(Node::cow).collect();
@@ -165,7 +165,7 @@ impl List {
         single.into_iter().chain(many)
     }
 
-    /// Appends a node that was saved; [`List::loaded`] must follow the last.
+    /// Appends a saved node; [`List::loaded`] must follow the last one.
     pub fn load_node(&mut self, node: SavedNode<'_>) {
         let node = match node {
             SavedNode::Packed(list) => Node::packed(list.into_owned()),
@@ -178,7 +178,7 @@ impl List {
         }
     }
 
-    /// Brings a list whose nodes were loaded into the form that the limits want.
+    /// Converts a list of loaded nodes to the form that the limits require.
     pub fn loaded(&mut self, limits: &ListLimits) {
         if let Form::Packed(list) = &self.0
             && !limits.fits(list.byte_len(), list.len())
@@ -194,7 +194,8 @@ impl List {
         if let Form::Packed(list) = &self.0 { Some(list) } else { None }
     }
 
-    /// Position from the front of a signed index (negative: from the end), when there is such an element.
+    /// Position from the front of a signed index (negative: from the end), if there is such an
+    /// element.
     pub fn position(&self, index: i64) -> Option<usize> {
         let len = self.len();
         let position = match usize::try_from(index) {
@@ -220,7 +221,7 @@ impl List {
         }
     }
 
-    /// Passes `count` elements from position `start` on, in order, to `see` (LRANGE); fewer when
+    /// Passes `count` elements from position `start` on, in order, to `see` (LRANGE); fewer if
     /// there are fewer.
     #[inline]
     pub fn range(&self, start: usize, count: usize, mut see: impl FnMut(Element<'_>)) {
@@ -236,7 +237,7 @@ impl List {
     }
 
     /// Passes positions and elements to `see`, from position `start` on forwards, or backwards,
-    /// until it answers false.
+    /// until it returns false.
     #[inline]
     pub fn walk(&self, start: usize, forwards: bool, mut see: impl FnMut(usize, Element<'_>) -> bool) {
         if start >= self.len() {
@@ -276,7 +277,7 @@ impl List {
     }
 
     /// Passes the position of each element that equals `text` to `see`, forwards or backwards,
-    /// looking at `most` elements at the most, until it answers false (LPOS).
+    /// comparing at most `most` elements, until it returns false (LPOS).
     pub fn find(&self, text: &[u8], forwards: bool, most: usize, mut see: impl FnMut(usize) -> bool) {
         let (wanted, mut left) = (Wanted::new(text), most);
         let start = if forwards { 0 } else { self.len().saturating_sub(1) };
@@ -290,8 +291,8 @@ impl List {
     }
 }
 
-/// Walks one block from its element `inner`, which has the given position in the list; false when `see` had
-/// enough.
+/// Walks one block from its element `inner`, which has the given position in the list; false if
+/// `see` returned false.
 #[inline]
 fn walk_block(
     list: &Listpack,

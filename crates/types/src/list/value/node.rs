@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! One node of a long list: a packed block of elements, the same compressed, or one large element alone.
+//! One node of a long list: a packed block of elements, possibly compressed, or one large element.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,28 +9,29 @@ use braid_containers::cow::note_copy;
 use braid_containers::listpack::{BLOCK_BYTES, Element, Listpack};
 use braid_containers::lzf;
 
-/// Blocks shorter than this are not worth compressing, nor is a gain of less than [`GAIN_MIN`] (both as in
-/// Redis).
+/// Blocks shorter than this are not compressed, nor is compression kept that gains less than
+/// [`GAIN_MIN`] (both as in Redis).
 const COMPRESS_MIN: usize = 48;
 const GAIN_MIN: usize = 8;
 
-/// A node and how many elements it has (kept here, so that walking to an index does not touch the blocks).
+/// A node and its number of elements (kept here, so that seeking an index does not touch the
+/// blocks).
 #[derive(Clone)]
 pub struct Node {
     pub count: usize,
     body: Body,
 }
 
-/// What a node holds.
+/// The content of a node.
 #[derive(Clone)]
 pub enum Body {
     /// Elements in a packed block.
     Packed(Listpack),
-    /// The same, compressed, and its size before.
+    /// A compressed packed block, and its size before compression.
     Compressed(Box<[u8]>, u32),
     /// One element.
     Plain(Box<[u8]>),
-    /// Any of those, shared with copies of the list (see `List::cow`). [`Node::body`] never gives
+    /// Any of those, shared with copies of the list (see `List::cow`). [`Node::body`] never returns
     /// this.
     Shared(Arc<Body>),
 }
@@ -61,7 +62,7 @@ impl Node {
         Node { count: 1, body: Body::Plain(text.into()) }
     }
 
-    /// What it holds.
+    /// The content.
     #[inline]
     pub fn body(&self) -> &Body {
         match &self.body {
@@ -70,12 +71,12 @@ impl Node {
         }
     }
 
-    /// What it holds, when the node itself goes.
+    /// The content of a node that is consumed.
     pub fn into_body(self) -> Body {
         self.body
     }
 
-    /// The same node for a second owner.
+    /// A second owner of the same node.
     pub fn cow(&mut self) -> Node {
         if !self.body.is_shared() {
             let body = std::mem::replace(&mut self.body, Body::Plain(Box::default()));
@@ -84,7 +85,7 @@ impl Node {
         self.clone()
     }
 
-    /// What it holds, its own: what is shared with others is copied.
+    /// The content for changing: shared content is copied first.
     #[inline]
     fn own(&mut self) -> &mut Body {
         if self.body.is_shared() {
@@ -136,13 +137,13 @@ impl Node {
     }
 
     fn unpack(bytes: &[u8], length: u32) -> Listpack {
-        // Only this file compresses, from valid blocks; a failure here could only be broken memory.
+        // Only this file compresses, from valid blocks; a failure would mean broken memory.
         lzf::decompress(bytes, length as usize)
             .and_then(|bytes| Listpack::from_bytes(&bytes))
             .unwrap_or_default()
     }
 
-    /// The block for reading; a compressed one is unpacked aside.
+    /// The block for reading; decompresses into a copy.
     pub fn view(&self) -> Option<Cow<'_, Listpack>> {
         match self.body() {
             Body::Packed(list) => Some(Cow::Borrowed(list)),
@@ -151,7 +152,7 @@ impl Node {
         }
     }
 
-    /// The block for writing; a compressed one is unpacked for good.
+    /// The block for writing; decompresses it in place.
     #[inline]
     pub fn open(&mut self) -> Option<&mut Listpack> {
         if let Body::Compressed(bytes, length) = self.body() {
@@ -163,15 +164,15 @@ impl Node {
         }
     }
 
-    /// Gives back room that a block has at its ends.
+    /// Frees room at the ends of the block.
     pub fn shrink(&mut self) {
-        // What is shared has been shrunk, or is about to be copied to its size.
+        // A shared block has been shrunk, or is about to be copied in its exact size.
         if let Body::Packed(list) = &mut self.body {
             list.shrink();
         }
     }
 
-    /// Compresses a block when that pays.
+    /// Compresses a block if that is worthwhile.
     pub fn compress(&mut self) {
         let Body::Packed(list) = self.body() else { return };
         let bytes = list.bytes();
@@ -190,7 +191,7 @@ impl Node {
         let need = text.len() + 16;
         let (room_front, room_back) = list.room();
         if if front { room_front } else { room_back } < need {
-            // A node at an end usually fills up: double it, up to the size that a full one has.
+            // A node at an end usually fills up: double it, up to the size of a full one.
             let total = list.byte_len();
             let full = limits.node_bytes().saturating_sub(BLOCK_BYTES + total);
             let double = (total.max(256) + need + BLOCK_BYTES).next_power_of_two();
@@ -205,7 +206,7 @@ impl Node {
         self.count += 1;
     }
 
-    /// Looks at the first or last element, then removes it.
+    /// Passes the first or last element to `see`, then removes it.
     #[inline]
     pub fn pop<R>(&mut self, front: bool, see: impl FnOnce(Element<'_>) -> R) -> Option<R> {
         if let Body::Plain(text) = self.body() {
@@ -218,7 +219,7 @@ impl Node {
         let at = if front { list.first()? } else { list.last()? };
         let seen = see(list.get(at)?);
         if is_last {
-            // The block goes, or is kept for the next node: no use in shrinking it.
+            // The block is dropped, or kept for the next node: shrinking it would be wasted.
             list.clear_keeping_room();
         } else {
             list.remove(at);

@@ -3,8 +3,8 @@
 //!
 //! Many members are combined in the background (`braid_engine::background`), from shared copies.
 //!
-//! A stored result takes the form it takes in Redis, which follows from the order in which members come
-//! together.
+//! A stored result has the same encoding as in Redis, which depends on the order in which members
+//! are added.
 
 use braid_containers::listpack::{Element, Listpack};
 use braid_engine::Call;
@@ -21,28 +21,28 @@ use crate::set::{self, Set, SetLimits};
 
 type Sets<'a> = SmallVec<[Option<&'a Set>; 8]>;
 
-/// The sets at some keys, nothing where there is none.
+/// The sets at some keys; `None` for missing ones.
 fn sets_at<'s>(keyspace: &'s Txn<'_>, keys: &[&[u8]]) -> Result<Sets<'s>, WrongType> {
     keys.iter().map(|key| keyspace.read_as::<Set>(key)).collect()
 }
 
-/// All sets, if none is missing: an intersection has no members otherwise.
+/// All sets, or none if one is missing: the intersection is then empty.
 fn all_there<'s>(sets: &Sets<'s>) -> SmallVec<[&'s Set; 8]> {
     let there: Option<SmallVec<[&Set; 8]>> = sets.iter().copied().collect();
     there.unwrap_or_default()
 }
 
-/// The sets that are there, for a union.
+/// The existing sets, for a union.
 fn those_there<'s>(sets: &Sets<'s>) -> SmallVec<[&'s Set; 8]> {
     sets.iter().copied().flatten().collect()
 }
 
-/// The first set with those that are there of the others, for a difference; none without the first.
+/// The first set and the other existing ones, for a difference; none without the first.
 fn first_and_others<'s>(sets: &Sets<'s>) -> SmallVec<[&'s Set; 8]> {
     if sets.first().is_some_and(Option::is_some) { those_there(sets) } else { SmallVec::new() }
 }
 
-/// What is done with the sets.
+/// An operation on sets.
 #[derive(Clone, Copy, PartialEq)]
 enum Operation {
     Intersection,
@@ -51,7 +51,7 @@ enum Operation {
 }
 
 impl Operation {
-    /// Those of the sets that take part.
+    /// The sets that take part.
     fn choose<'s>(self, sets: &Sets<'s>) -> SmallVec<[&'s Set; 8]> {
         match self {
             Operation::Intersection => all_there(sets),
@@ -60,7 +60,7 @@ impl Operation {
         }
     }
 
-    /// Whether it takes so long that it is left to the background.
+    /// True if it takes so long that it is left to the background.
     fn is_much(self, sets: &[&Set]) -> bool {
         let counts = sets.iter().map(|set| set.len());
         let effort = match self {
@@ -92,7 +92,7 @@ impl Operation {
     }
 }
 
-/// What was borrowed of the keys.
+/// The sets shared for a background computation.
 fn sets_of(shared: &[CowValue]) -> Result<Sets<'_>, CommandError> {
     let set = |value| match value {
         &CowValue::Missing => Ok(None),
@@ -177,7 +177,7 @@ pub(super) fn sintercard(call: &mut Call) -> CommandResult {
     }
     let keys = &call.args[2..behind];
     let sets = all_there(&sets_at(call.keyspace, keys)?);
-    // With a limit it may be done at any moment.
+    // With a limit it may end at any moment.
     let is_much = Operation::Intersection.is_much(&sets) && (most == 0 || most >= MANY_MEMBERS as i64);
     if is_much && call.may_precompute() {
         drop(sets);
@@ -190,7 +190,7 @@ pub(super) fn sintercard(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// How many members all sets have, counted up to `most` (0 means no limit).
+/// Number of members common to all sets, counted up to `most` (0 means no limit).
 fn count_common(sets: &[&Set], now: i64, most: i64) -> i64 {
     let mut count = 0;
     set::intersection(sets, now, |_| {
@@ -242,8 +242,8 @@ fn difference(sets: &[&Set], now: i64, limits: &SetLimits) -> Set {
     let mut result = Set::default();
     let Some((first, others)) = sets.split_first() else { return result };
     let mut text = itoa::Buffer::new();
-    // Asking every set for every member, or taking every other set's members away: Redis reckons like this,
-    // and the form of the result shows which way it went.
+    // Two ways: look up every member in every set, or remove every other set's members. Redis
+    // compares the costs like this, and the encoding of the result shows which way was taken.
     let asking = first.len().saturating_mul(sets.len()) / 2;
     let taking: usize = sets.iter().map(|set| set.len()).sum();
     if asking <= taking || others.iter().any(|other| std::ptr::eq(*other, *first)) {
@@ -264,7 +264,7 @@ fn difference(sets: &[&Set], now: i64, limits: &SetLimits) -> Set {
     result
 }
 
-/// Stores a result under argument 1, or deletes that key if there is nothing to store.
+/// Stores a result under argument 1, or deletes that key if the result is empty.
 fn store(call: &mut Call, result: Set) -> CommandResult {
     let (destination, count) = (call.args[1], result.len());
     if count == 0 {

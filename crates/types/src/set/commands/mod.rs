@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Commands on sets: the rows of all of them, and the bodies that read one set.
 //!
-//! Flow: the dispatcher holds the locks of the keys that the rows name. What changes a set is in
-//! `change.rs`, random members in `random.rs`, the algebra of several sets in `combine.rs`. A set that
-//! becomes empty takes its key with it.
+//! Flow: the dispatcher holds the locks of the keys that the rows name. Changes of a set are in
+//! `change.rs`, random members in `random.rs`, the algebra of several sets in `combine.rs`. A set
+//! that becomes empty is removed with its key.
 
 mod change;
 mod combine;

@@ -71,7 +71,7 @@ pub(super) fn spop(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// Members that are taken at random. When that is repeated it must be these.
+/// Members removed at random, to be journalled by name.
 struct Gone {
     journals: bool,
     members: Vec<Vec<u8>>,
@@ -86,7 +86,7 @@ impl Gone {
     }
 
     fn journal(&self, call: &mut Call, key: &[u8]) {
-        // A request of bounded size each: SPOP may take millions.
+        // Requests of bounded size: SPOP may remove millions of members.
         for members in self.members.chunks(1024) {
             let args = [b"SREM", key].into_iter().chain(members.iter().map(|member| &member[..]));
             call.keyspace.journal_as(&args.collect::<Vec<_>>());
@@ -94,8 +94,8 @@ impl Gone {
     }
 }
 
-/// Takes all members but `left` of them, which become the set. That is less work than taking most of
-/// a large set out one by one, and gives the set a small form again, as in Redis.
+/// Removes all members but `left` of them, which become the set. That is less work than removing
+/// most members of a large set one by one, and returns the set to a small encoding, as in Redis.
 fn keep_few(
     set: &mut Set,
     left: usize,
@@ -149,7 +149,7 @@ pub(super) fn srandmember(call: &mut Call) -> CommandResult {
             reply_element(call.reply, member);
         }
     } else if has_expired(set, now) {
-        // A reader may not remove what has expired: choose among the rest.
+        // A reader must not remove expired members: choose among the rest.
         let live: Vec<_> = set.iter(now).collect();
         let chosen = random.choose_multiple(live, wanted);
         call.reply.array(chosen.len());

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Intersection, union and difference of sets, working from the smallest where that helps.
+//! Intersection, union and difference of sets, starting from the smallest where that helps.
 
 use super::{Form, Set};
 use braid_containers::listpack::Element;
 use braid_containers::member_table::Table;
 
-/// Gives the members that all sets have to `see`, until it answers false. No set at all has no members.
+/// Passes the members common to all sets to `see`, until it returns false. Without any set there
+/// are none.
 pub fn intersection<'a>(sets: &[&'a Set], now_ms: i64, mut see: impl FnMut(Element<'a>) -> bool) {
     let mut sets = sets.to_vec();
-    // Walking the smallest and asking the next smaller first rejects earliest.
+    // Walking the smallest set and looking members up in the next smaller one first rejects
+    // earliest.
     sets.sort_by_key(|set| set.len());
     let Some((smallest, others)) = sets.split_first() else { return };
     if smallest.is_empty() {
@@ -32,10 +34,10 @@ pub fn intersection<'a>(sets: &[&'a Set], now_ms: i64, mut see: impl FnMut(Eleme
     }
 }
 
-/// Gives the members that any of the sets has to `see`, each once.
+/// Passes the members of any of the sets to `see`, each once.
 pub fn union<'a>(sets: &[&'a Set], now_ms: i64, mut see: impl FnMut(Element<'a>)) {
-    // The largest set needs no memory of what was seen: it comes first, and members of others are looked up
-    // in it.
+    // The largest set comes first, without recording its members as seen: members of the others are
+    // looked up in it.
     let Some(largest) = sets.iter().copied().max_by_key(|set| set.len()) else { return };
     largest.iter(now_ms).for_each(&mut see);
     let mut seen = Table::<false>::new();
@@ -49,19 +51,19 @@ pub fn union<'a>(sets: &[&'a Set], now_ms: i64, mut see: impl FnMut(Element<'a>)
     }
 }
 
-/// Gives the members of the first set that no other has to `see`.
+/// Passes the members that only the first set has to `see`.
 pub fn difference<'a>(sets: &[&'a Set], now_ms: i64, mut see: impl FnMut(Element<'a>)) {
     let Some((first, others)) = sets.split_first() else { return };
     let mut others: Vec<&Set> = others.iter().copied().filter(|set| !set.is_empty()).collect();
     if others.iter().any(|other| std::ptr::eq(*other, *first)) {
         return;
     }
-    // The largest most likely has a member: ask it first.
+    // The largest set most likely contains a member: look there first.
     others.sort_by_key(|set| std::cmp::Reverse(set.len()));
     let others_len: usize = others.iter().map(|set| set.len()).sum();
     let walk_others = matches!(first.0, Form::Table(_)) && others_len < first.len() / 4;
     if walk_others {
-        // Few to take away from many: collect what both have, and pass those over.
+        // Few members to remove from many: collect the common ones, and skip those.
         let mut taken = Table::<false>::new();
         let mut buffer = itoa::Buffer::new();
         for member in others.iter().flat_map(|set| set.iter(now_ms)) {

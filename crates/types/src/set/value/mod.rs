@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A set of byte strings: integers sorted in one block, a packed list, or a table.
 //!
-//! Which form a set takes follows Redis 7.2, because clients see it (`OBJECT ENCODING`): integers only and
-//! few of them: `intset`; few and short: `listpack`; otherwise `hashtable`. A set only ever goes up that line
-//! by itself.
+//! The encoding follows Redis 7.2, because clients see it (`OBJECT ENCODING`): few members that are
+//! all integers: `intset`; few and short: `listpack`; otherwise `hashtable`. A set only ever moves
+//! in that direction by itself.
 //!
-//! A member may carry a time of expiry in ms, as hash fields do. Giving one to a member turns the set into a
-//! table, whose members pay for a time only when they have one. A member is expired when `now > time`: reads
-//! hide it, [`Set::len`] counts it until [`Set::remove_expired`] took it away, and adding it again makes it
-//! new.
+//! A member may carry a time of expiry in ms, like hash fields. Giving one to a member turns the
+//! set into a table, where members without a time have no overhead. A member is expired when `now >
+//! time`: reads hide it, [`Set::len`] counts it until [`Set::remove_expired`] removes it, and
+//! adding it again makes it new.
 
 mod combine;
 
@@ -39,8 +39,8 @@ impl Default for Set {
 }
 
 impl Set {
-    /// An empty set in the form that suits `first`, its first member, when `expected` members are going to
-    /// come.
+    /// An empty set in the form that suits `first`, its first member, if `expected` members will be
+    /// added.
     pub fn for_member(first: &[u8], expected: usize, limits: &SetLimits) -> Set {
         if expected <= limits.max_intset_entries && parse_i64(first).is_some() {
             Set(Form::Ints(IntSet::new()))
@@ -60,8 +60,8 @@ impl Set {
         set
     }
 
-    /// A set loaded as a packed list; `None` when a member comes twice. Becomes a table when there are more
-    /// members than the limits allow (as in Redis their lengths do not matter here).
+    /// A set loaded as a packed list; `None` if a member is repeated. Becomes a table if there are
+    /// more members than the limits allow (as in Redis their lengths do not matter here).
     pub fn from_listpack(list: Listpack, limits: &SetLimits) -> Option<Set> {
         if list.has_doubles(0) {
             return None;
@@ -93,7 +93,7 @@ impl Set {
         if let Form::Packed(list) = &self.0 { Some(list) } else { None }
     }
 
-    /// True when to write all of it takes long: then it is better to [share](Set::cow) it.
+    /// True if writing all of it takes long: then it should be [shared](Set::cow).
     pub fn is_large(&self) -> bool {
         match &self.0 {
             Form::Ints(ints) => ints.memory_bytes() > LARGE_PACKED,
@@ -102,8 +102,8 @@ impl Set {
         }
     }
 
-    /// The set as it is now, for reading, sharing what memory it can (see
-    /// [`cow`](braid_containers::cow)); a packed list is copied.
+    /// A copy for reading that shares memory (see [`cow`](braid_containers::cow)); a packed list is
+    /// copied.
     pub fn cow(&self) -> Set {
         match &self.0 {
             Form::Table(table) => Set(Form::Table(Box::new(table.cow()))),
@@ -199,7 +199,7 @@ impl Set {
         }
     }
 
-    /// Adds what is no integer to a set of integers.
+    /// Adds a member that is not an integer to a set of integers.
     #[cold]
     fn leave_ints(&mut self, member: &[u8], limits: &SetLimits) -> bool {
         let Form::Ints(ints) = &self.0 else { return false };
@@ -222,7 +222,7 @@ impl Set {
         true
     }
 
-    /// Makes ready for `more` members at once: goes to a table now when it would have to anyway.
+    /// Prepares for `more` members at once: becomes a table now if it would have to anyway.
     pub fn expect(&mut self, more: usize, limits: &SetLimits) {
         let wanted = more;
         let too_many = match &self.0 {
@@ -250,8 +250,8 @@ impl Set {
         }
     }
 
-    /// Goes back to the form of integers when all members are such and the limit allows (the result of an
-    /// intersection).
+    /// Returns to the form of integers if all members are integers and the limit allows (the result
+    /// of an intersection).
     pub fn try_make_ints(&mut self, limits: &SetLimits) {
         if matches!(self.0, Form::Ints(_))
             || self.len() > limits.intset_entries()
@@ -267,7 +267,7 @@ impl Set {
         self.0 = Form::Ints(ints);
     }
 
-    /// Removes a member. False when it was not there, or expired (it is gone in either case).
+    /// Removes a member. False if it was missing or expired (it is gone in either case).
     #[inline]
     pub fn remove(&mut self, member: &[u8], now_ms: i64) -> bool {
         match &mut self.0 {
@@ -291,7 +291,8 @@ impl Set {
         }
     }
 
-    /// Removes a member chosen with equal chances, after `see` has looked at it. Remove expired ones first.
+    /// Removes a member chosen with equal chances, after passing it to `see`. Remove expired
+    /// members first.
     pub fn pop_random<R>(
         &mut self,
         random: &mut fastrand::Rng,
@@ -312,8 +313,8 @@ impl Set {
         }
     }
 
-    /// Gives `count` different members (all when there are fewer) to `see`, every selection equally likely,
-    /// in no random order. Remove expired ones first.
+    /// Passes `count` different members (all if there are fewer) to `see`, every selection equally
+    /// likely, the order not random. Remove expired members first.
     pub fn sample(&self, count: usize, random: &mut fastrand::Rng, mut see: impl FnMut(Element<'_>)) {
         if let Form::Table(table) = &self.0 {
             return table.sample(count, random, |member| see(Element::Bytes(member.key)));
@@ -338,8 +339,8 @@ impl Set {
         }
     }
 
-    /// Continues a scan (0 begins) and answers where to go on (0: done). The small forms come whole. See
-    /// [`Table::scan`].
+    /// Continues a scan (0 begins) and returns the next cursor (0: done). The small forms are
+    /// visited as a whole. See [`Table::scan`].
     pub fn scan(&self, cursor: u64, count: usize, now_ms: i64, mut see: impl FnMut(Element<'_>)) -> u64 {
         if let Form::Table(table) = &self.0 {
             return table.scan(cursor, count, |member| {
@@ -354,7 +355,8 @@ impl Set {
 
     // Expiry.
 
-    /// Sets or clears a member's time of expiry; the old one, or `None` when there is no such member.
+    /// Sets or clears a member's time of expiry; returns the old one, or `None` if the member is
+    /// missing.
     pub fn set_expiry(&mut self, member: &[u8], expire_at: Option<i64>, now_ms: i64) -> Option<Option<i64>> {
         if !self.contains(member, now_ms) {
             return None;
@@ -386,8 +388,8 @@ impl Set {
         if let Form::Table(table) = &self.0 { table.expiring_len() } else { 0 }
     }
 
-    /// Removes up to `max` expired members, earliest first, each after `see` has looked at it; how many there
-    /// were.
+    /// Removes up to `max` expired members, earliest first, each after passing it to `see`; returns
+    /// their number.
     pub fn remove_expired(&mut self, now_ms: i64, max: usize, mut see: impl FnMut(&[u8])) -> usize {
         match &mut self.0 {
             Form::Table(table) => table.remove_expired(now_ms, max, |member| see(member.key)),

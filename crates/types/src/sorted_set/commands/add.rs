@@ -13,7 +13,7 @@ use crate::sorted_set::{AddRule, Added, SortedSet};
 /// Scores and members to be stored.
 pub(crate) type Pairs<'a> = SmallVec<[(f64, &'a [u8]); 8]>;
 
-/// What [`put`] did.
+/// The result of [`put`].
 #[derive(Default)]
 pub(crate) struct Put {
     pub added: usize,
@@ -24,8 +24,8 @@ pub(crate) struct Put {
 
 const NOT_A_NUMBER: &str = "ERR resulting score is not a number (NaN)";
 
-/// Stores members in the sorted set at a key, which is created unless the rule is to change existing members
-/// only.
+/// Stores members in the sorted set at a key, which is created unless the rule is to change
+/// existing members only.
 pub(crate) fn put(
     call: &mut Call,
     key: &[u8],
@@ -127,7 +127,7 @@ pub fn zadd(call: &mut Call) -> CommandResult {
 
 pub fn zincrby(call: &mut Call) -> CommandResult {
     let args = call.args;
-    // Stock servers read it as they read ZADD: an option leaves too few arguments behind it.
+    // Stock servers parse it like ZADD: an option leaves too few arguments after it.
     if ["NX", "XX", "CH", "INCR", "GT", "LT"].iter().any(|word| call.arg_is(2, word)) {
         return Err(CommandError::Syntax);
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Commands that wait for a member: BZPOPMIN, BZPOPMAX, BZMPOP.
+//! Blocking commands: BZPOPMIN, BZPOPMAX, BZMPOP.
 //!
-//! Each body serves twice: for the client that calls it, and, when one of its keys was filled, for the
-//! client that waits ([`braid_engine::blocking`]). It changes nothing before [`Call::claim`].
+//! Each body serves twice: for the client that calls it, and, when one of its keys was filled, for
+//! the client that waits ([`braid_engine::blocking`]). It changes nothing before [`Call::claim`].
 
 use braid_engine::Call;
 use braid_engine::blocking::Wait;
@@ -23,7 +23,7 @@ pub fn bzpopmax(call: &mut Call) -> CommandResult {
     pop_one(call, End::Highest)
 }
 
-/// The first of some keys that holds a sorted set from which this client may take: its members may all have
+/// The first key that holds a sorted set from which this client may take: its members may all have
 /// expired.
 fn first_filled<'k>(call: &Call, keys: &[&'k [u8]]) -> Result<Option<&'k [u8]>, WrongType> {
     collection::first_filled::<SortedSet>(call, keys, |set| !set.view(call.now()).is_empty())

@@ -26,7 +26,7 @@ use crate::sorted_set::{
     intersection_count, union,
 };
 
-/// What is done with the inputs.
+/// An operation on the inputs.
 #[derive(Clone, Copy, PartialEq)]
 enum Operation {
     Union,
@@ -34,7 +34,7 @@ enum Operation {
     Difference,
 }
 
-/// What stands at an input key.
+/// The value at an input key.
 enum Source<'a> {
     Missing,
     Ranked(View<'a>),
@@ -86,7 +86,7 @@ impl MemberSource for Source<'_> {
         match self {
             Source::Missing => {}
             Source::Ranked(view) => view.walk(each),
-            // No member of it expires.
+            // None of its members expires.
             Source::Borrowed(borrowed) => borrowed.set.view(0).walk(each),
             Source::Plain { set, now } => {
                 let mut buffer = itoa::Buffer::new();
@@ -105,7 +105,7 @@ type Sources<'a> = SmallVec<[Source<'a>; 4]>;
 /// Arguments.
 type Words<'s, 'a> = &'s [&'a [u8]];
 
-/// Reads the number of keys at `args[0]` and splits what follows into keys and options.
+/// Parses the number of keys at `args[0]` and splits the rest into keys and options.
 fn split_keys<'s, 'a>(
     call: &Call,
     args: &'s [&'a [u8]],
@@ -135,7 +135,7 @@ fn find_sources<'s>(keyspace: &'s Txn<'_>, keys: &[&[u8]]) -> Result<Sources<'s>
     keys.iter().map(find).collect()
 }
 
-/// What was borrowed of the keys.
+/// The inputs shared for a background computation.
 fn sources_of(shared: &[CowValue], now: i64) -> Result<Sources<'_>, CommandError> {
     let source = |value| match value {
         &CowValue::Missing => Ok(Source::Missing),
@@ -152,7 +152,7 @@ fn sources_of(shared: &[CowValue], now: i64) -> Result<Sources<'_>, CommandError
     shared.iter().map(source).collect()
 }
 
-/// Whether to combine these takes so long that it is left to the background.
+/// True if combining them takes so long that it is left to the background.
 fn is_much(operation: Operation, sources: &Sources<'_>) -> bool {
     let counts = sources.iter().map(MemberSource::member_count);
     let effort = match operation {
@@ -163,7 +163,7 @@ fn is_much(operation: Operation, sources: &Sources<'_>) -> bool {
     effort >= MANY_MEMBERS
 }
 
-/// The options behind the keys.
+/// The options after the keys.
 struct Options {
     weights: SmallVec<[f64; 4]>,
     aggregate: Aggregate,
@@ -334,7 +334,7 @@ pub fn zintercard(call: &mut Call) -> CommandResult {
     if !rest.is_empty() {
         return Err(CommandError::Syntax);
     }
-    // With a limit it may be done at any moment.
+    // With a limit it may end at any moment.
     let is_much = is_much(Operation::Intersection, &sources) && (limit == 0 || limit >= MANY_MEMBERS);
     if is_much && call.may_precompute() {
         drop(sources);
@@ -347,7 +347,7 @@ pub fn zintercard(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// How many members all inputs have, counted up to `limit` (0 means no limit).
+/// Number of members common to all inputs, counted up to `limit` (0 means no limit).
 fn count_common(sources: &Sources<'_>, limit: usize) -> i64 {
     let weights: SmallVec<[f64; 4]> = SmallVec::from_elem(1.0, sources.len());
     intersection_count(&inputs(sources, &weights), limit) as i64

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Commands on sorted sets.
 //!
-//! Flow: the dispatcher holds the locks of the keys. Reads go through [`find`], whose view hides members that
-//! have expired; changes go through [`change`] (or `add.rs`), which removes those first, deletes the key when
-//! nothing is left and tells watchers. Ranges of any kind become ranges of ranks (`range.rs`).
+//! Flow: the dispatcher holds the locks of the keys. Reads go through [`find`], whose view hides
+//! expired members; changes go through [`change`] (or `add.rs`), which removes those first, deletes
+//! the key if no member is left and informs watchers. Ranges of any kind become ranges of ranks
+//! (`range.rs`).
 //!
-//! What must never happen: a key that holds an empty sorted set.
+//! A key must never hold an empty sorted set.
 
 mod add;
 mod blocking;
@@ -29,15 +30,15 @@ pub(crate) use add::{Pairs, put};
 pub use member_expiry::MEMBER_EXPIRY;
 pub use rows::COMMANDS;
 
-/// The sorted set at a key, for reading; a set all of whose members have expired is not there.
+/// The sorted set at a key, for reading; `None` if all its members have expired.
 pub(crate) fn find<'s>(keyspace: &'s Txn<'_>, key: &[u8]) -> Result<Option<View<'s>>, WrongType> {
     let set = keyspace.read_as::<SortedSet>(key)?;
     Ok(set.map(|set| set.view(keyspace.now())).filter(|view| !view.is_empty()))
 }
 
-/// Changes the sorted set at a key, if there is one. `work` is given it without expired members
-/// (perhaps empty) and says, beside its result, whether it changed anything, of which `event`
-/// tells. The key is deleted when no member is left.
+/// Changes the sorted set at a key, if there is one. `work` gets it without expired members
+/// (possibly empty), and returns its result and whether it changed anything, which `event` reports.
+/// The key is deleted if no member is left.
 fn change<R>(
     keyspace: &mut Txn<'_>,
     event: Event,
@@ -53,8 +54,8 @@ fn change<R>(
     Ok(Some(result))
 }
 
-/// Puts a sorted set made by a command at a key, or deletes the key if the set is empty; the number of
-/// members.
+/// Stores the sorted set that a command has made, or deletes the key if the set is empty; returns
+/// the number of members.
 pub(crate) fn store(keyspace: &mut Txn<'_>, event: Event, key: &[u8], set: SortedSet) -> usize {
     let len = set.len();
     if len == 0 {
@@ -65,7 +66,7 @@ pub(crate) fn store(keyspace: &mut Txn<'_>, event: Event, key: &[u8], set: Sorte
     len
 }
 
-/// A member as a string.
+/// Replies with a member as a string.
 #[inline]
 pub(crate) fn reply_member(reply: &mut ReplyBuffer, member: Element<'_>) {
     match member {
@@ -74,7 +75,7 @@ pub(crate) fn reply_member(reply: &mut ReplyBuffer, member: Element<'_>) {
     }
 }
 
-/// How members and their scores are laid out in a reply.
+/// The layout of members and scores in a reply.
 #[derive(Clone, Copy, PartialEq)]
 enum Layout {
     /// Members only.
@@ -86,7 +87,7 @@ enum Layout {
 }
 
 impl Layout {
-    /// As replies WITHSCORES have it.
+    /// The layout of replies with WITHSCORES.
     fn with_scores(wanted: bool, reply: &ReplyBuffer) -> Layout {
         match (wanted, reply.protocol) {
             (false, _) => Layout::Bare,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! ZRANGE and its many older forms, and ZRANGESTORE.
 //!
-//! All of them read a [`Query`] and turn its [`Selector`] into a range of ranks.
+//! Each command parses a [`Query`] and turns its [`Selector`] into a range of ranks.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ use crate::collection::MANY_MEMBERS;
 use crate::decimal::journal_in_decimal;
 use crate::sorted_set::{AddRule, LexBound, LexRange, PackedLimits, ScoreBound, ScoreRange, SortedSet, View};
 
-/// What a range goes by.
+/// The kind of a range.
 #[derive(Clone, Copy, PartialEq)]
 enum RangeBy {
     Ranks,
@@ -57,8 +57,8 @@ impl<'a> Selector<'a> {
         }
     }
 
-    /// The ranks that are meant, in ascending order also if the range is `reverse` (then ranks are counted
-    /// from the highest score).
+    /// The selected ranks, in ascending order even if the range is `reverse` (ranks are then
+    /// counted from the highest score).
     pub fn ranks(&self, view: &View<'_>, reverse: bool) -> Range<usize> {
         match self {
             Selector::Scores(range) => view.ranks_by_score(range),
@@ -83,14 +83,14 @@ impl<'a> Selector<'a> {
     }
 }
 
-/// Longer sets of different scores are not walked.
+/// Longer sets with different scores are not walked.
 const WALKED_MAX: usize = 128;
 
-/// A range of members in a set whose scores differ means nothing; this is what stock servers make of it in a
-/// packed list, from which end they begin deciding.
+/// A range of members is undefined in a set whose scores differ. This is the result of stock
+/// servers for a packed list, which depends on the end from which they begin.
 fn walk(view: &View<'_>, range: &LexRange<'_>, reverse: bool) -> Range<usize> {
     let mut buffer = itoa::Buffer::new();
-    // Whether each member lies above the lower and below the upper end.
+    // For each member: whether it is above the lower end, and whether it is below the upper end.
     let sides: SmallVec<[(bool, bool); 64]> = view
         .iter(0..view.len())
         .map(|(member, _)| {
@@ -148,19 +148,19 @@ fn lex_bound(text: &[u8]) -> Option<LexBound<'_>> {
     }
 }
 
-/// Which members are wanted, and how.
+/// The selection of members, and the form of the reply.
 struct Query<'a> {
     selector: Selector<'a>,
     reverse: bool,
     offset: i64,
-    /// Most members; negative: all.
+    /// Maximum number of members; negative: all.
     limit: i64,
     with_scores: bool,
 }
 
 impl<'a> Query<'a> {
-    /// Reads what stands behind the key: two ends, then options. What `kind` and `reverse` already say cannot
-    /// be said again.
+    /// Parses the arguments after the key: two ends, then options. Options for properties fixed by
+    /// `kind` and `reverse` are refused.
     fn parse(
         args: &[&'a [u8]],
         kind: Option<RangeBy>,
@@ -216,7 +216,7 @@ impl<'a> Query<'a> {
         Ok(Query { selector, reverse, offset, limit, with_scores })
     }
 
-    /// The ranks that are wanted, in ascending order.
+    /// The selected ranks, in ascending order.
     fn ranks(&self, view: &View<'_>) -> Range<usize> {
         let Range { mut start, mut end } = self.selector.ranks(view, self.reverse);
         let Ok(offset) = usize::try_from(self.offset) else { return 0..0 };
@@ -296,7 +296,7 @@ pub fn zrangestore(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// A sorted set of the members of these ranks.
+/// A sorted set of the members with these ranks.
 fn copy(view: &View<'_>, ranks: Range<usize>, limits: &PackedLimits) -> SortedSet {
     let mut result = SortedSet::with_hints(ranks.len(), 0, limits);
     let mut buffer = itoa::Buffer::new();

@@ -49,29 +49,29 @@ fn remove_range(call: &mut Call, selector: &Selector<'_>) -> CommandResult {
     Ok(())
 }
 
-/// The end of a sorted set to take from.
+/// The end of a sorted set from which members are popped.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum End {
     Lowest,
     Highest,
 }
 
-/// The event of members that were taken.
+/// The event of popped members.
 pub(super) fn popped(end: End) -> Event {
     Event::zset(if end == End::Lowest { "zpopmin" } else { "zpopmax" })
 }
 
-/// The command that takes a member from this end.
+/// The command that pops a member from this end.
 pub(super) fn pop_name(end: End) -> &'static [u8] {
     if end == End::Lowest { b"ZPOPMIN" } else { b"ZPOPMAX" }
 }
 
-/// What was taken from the first of several sorted sets is taken from this one when it is repeated.
+/// Journals a pop from the first of several sorted sets as a pop from that one.
 pub(super) fn journal_take(keyspace: &mut Txn<'_>, key: &[u8], end: End, count: usize) {
     journal_as!(keyspace, pop_name(end), key, i64::try_from(count).unwrap_or(i64::MAX));
 }
 
-/// Removes up to `count` members and replies with them, header included; how many there were.
+/// Removes up to `count` members and replies with them, including the header; returns their number.
 pub(super) fn pop(
     reply: &mut ReplyBuffer,
     set: &mut SortedSet,
@@ -119,7 +119,7 @@ fn pop_from_one(call: &mut Call, end: End) -> CommandResult {
     Ok(())
 }
 
-/// What ZMPOP (and BZMPOP) is to do: the keys, the end, and how many members.
+/// The parsed arguments of ZMPOP and BZMPOP: the keys, the end, and the number of members.
 pub(super) struct MultiplePop<'a> {
     pub keys: &'a [&'a [u8]],
     pub end: End,
@@ -127,7 +127,7 @@ pub(super) struct MultiplePop<'a> {
 }
 
 impl<'a> MultiplePop<'a> {
-    /// Reads the arguments; the number of keys is argument `from`.
+    /// Parses the arguments; the number of keys is argument `from`.
     pub fn parse(args: &'a [&'a [u8]], from: usize) -> Result<MultiplePop<'a>, CommandError> {
         let positive = |text: &[u8], what: &str| {
             let number = number::parse_i64(text).and_then(|number| usize::try_from(number).ok());

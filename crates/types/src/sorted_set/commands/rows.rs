@@ -401,13 +401,13 @@ const fn reads(name: &'static str, handler: Handler) -> Row {
     Row::new(name, Group::SortedSet, handler).flags(Flags::READONLY).keys(READ_ONE)
 }
 
-/// Reads the keys that follow their number.
+/// A command that reads the keys after their number.
 const fn reads_several(name: &'static str, handler: Handler) -> Row {
     const KEYS: &[KeySpec] = &[KeySpec::counted(1, READ)];
     Row::new(name, Group::SortedSet, handler).flags(Flags::READONLY.and(Flags::MOVABLE_KEYS)).keys(KEYS)
 }
 
-/// Stores what it makes of the keys that follow their number.
+/// A command that stores a result computed from the keys after their number.
 const fn stores_several(name: &'static str, handler: Handler) -> Row {
     const KEYS: &[KeySpec] = &[KeySpec::at(1, KeyFlags::OW.and(KeyFlags::UPDATE)), KeySpec::counted(2, READ)];
     const FLAGS: Flags = Flags::WRITE.and(Flags::DENYOOM).and(Flags::MOVABLE_KEYS);

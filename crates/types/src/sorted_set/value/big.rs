@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The form of a sorted set beyond a few small members: a tree for order, a table for names, one block for
-//! each member.
+//! The form of a sorted set beyond a few small members: a tree for order, a table for names, one
+//! block for each member.
 //!
 //! ```text
 //! table: hash of member -> handle --+
 //!                                   +--> block: score, bytes
 //! tree:  (score, handle) in order --+
 //! ```
-//! Invariants: tree and table hold the same handles, each exactly once; the score in the tree is the score in
-//! the block; no score is NaN (an entry with one could not be found again). A handle is freed here only,
-//! after tree and table have forgotten it; together with exclusive access to the whole set (`&mut self`) that
-//! is what `member.rs` asks for.
+//! Invariants: tree and table hold the same handles, each exactly once; the score in the tree is
+//! the score in the block; no score is NaN (an entry with one could not be found again). Handles
+//! are freed only here, after tree and table have dropped them; together with exclusive access to
+//! the whole set (`&mut self`) that is what `member.rs` requires.
 //!
-//! A set can be shared copy on write (see [`cow`](braid_containers::cow)): the tree is shared then,
-//! and scores are read from it; blocks are not freed by the owner but buried for the copies, the
-//! last of whom frees them at the end. The table is not shared: a copy looks for nothing by name.
+//! A set can be shared copy on write (see [`cow`](braid_containers::cow)): the tree is then shared,
+//! and scores are read from it; the owner does not free blocks but buries them for the copies, the
+//! last of which frees them. The table is not shared: a copy has no look-up by name.
 //!
-//! Expiry times live apart, in two maps that are shared, too, so that members without one pay
-//! nothing for those with one.
+//! Expiry times are separate, in two maps that are shared, too, so that members without one have no
+//! overhead.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,7 +33,7 @@ use super::tree::{Backward, Forward, LEAF_MAX, Tree};
 use braid_containers::cow::note_copy;
 use braid_containers::cow_map::CowMap;
 
-/// When members expire, in absolute milliseconds.
+/// The expiry times of members, in ms since the Unix epoch.
 #[derive(Clone, Default)]
 struct Expiry {
     by_member: CowMap<Handle, i64, EXPIRY_LEAF>,
@@ -43,7 +43,7 @@ struct Expiry {
 /// Entries of both maps that fit 1024 bytes.
 const EXPIRY_LEAF: usize = 63;
 
-/// Bytes of members from which on a set is large however few they are.
+/// A set with this many bytes of members is large, whatever their number.
 const LARGE_BYTES: usize = 256 * 1024;
 
 /// Blocks that the owner of a shared set no longer needs; `None` once all copies are gone.
@@ -60,7 +60,7 @@ impl Buried {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes handles whose blocks are not to be freed yet; gives them back when there is no copy.
+    /// Takes handles whose blocks must not be freed yet; false if there is no copy any more.
     fn take(&self, handles: &mut dyn Iterator<Item = Handle>) -> bool {
         match &mut *self.lock() {
             Some(graves) => {
@@ -74,7 +74,7 @@ impl Buried {
         }
     }
 
-    /// Adds a copy; false when there is none left.
+    /// Adds a copy; false if there is none left.
     fn join(&self) -> bool {
         let mut graves = self.lock();
         graves.iter_mut().for_each(|graves| graves.copies += 1);
@@ -90,7 +90,7 @@ impl Buried {
                 return Vec::new();
             }
         }
-        // From now on the owner frees what it has done with.
+        // From now on the owner frees blocks itself.
         graves.take().map_or_else(Vec::new, |graves| graves.handles)
     }
 }
@@ -102,7 +102,7 @@ enum Sharing {
     None,
     /// The owner: removed blocks go there.
     Owner(Arc<Buried>),
-    /// A copy: a tree alone, whose blocks belong to the owner or are there.
+    /// A copy: a tree only, whose blocks belong to the owner or are buried.
     Copy(Arc<Buried>),
 }
 
@@ -112,18 +112,18 @@ pub(super) struct BigSet {
     tree: Tree,
     table: MemberTable,
     expiry: Option<Box<Expiry>>,
-    /// What the members' blocks take from the allocator.
+    /// Size of the members' blocks in the allocator.
     block_bytes: usize,
     sharing: Sharing,
 }
 
 impl BigSet {
-    /// True when to read all of it takes long.
+    /// True if reading all of it takes long.
     pub fn is_large(&self) -> bool {
         self.len() > LARGE || self.block_bytes > LARGE_BYTES
     }
 
-    /// The same members in their order for another owner, for walking alone: it finds none by name.
+    /// A second owner of the same members in order, for walking only: it has no look-up by name.
     /// `None` for a copy.
     pub fn cow(&mut self) -> Option<BigSet> {
         let buried = match &self.sharing {
@@ -147,7 +147,7 @@ impl BigSet {
         !matches!(self.sharing, Sharing::Copy(_))
     }
 
-    /// Frees the block of a handle that this set has forgotten, now or when the copies are gone.
+    /// Frees the block of a handle that this set has dropped, now or when the copies are gone.
     fn let_go(&mut self, handle: Handle) {
         if let Sharing::Owner(buried) = &self.sharing {
             if buried.take(&mut std::iter::once(handle)) {
@@ -155,7 +155,7 @@ impl BigSet {
             }
             self.sharing = Sharing::None;
         }
-        // SAFETY: expiry maps, tree and table have forgotten it, `&mut self` rules out borrows from
+        // SAFETY: expiry maps, tree and table have dropped it, `&mut self` rules out borrows from
         // it, and no copy exists.
         unsafe { handle.free() };
     }
@@ -165,7 +165,7 @@ impl BigSet {
         self.tree.len()
     }
 
-    /// The member of this name and its hash, which [`BigSet::insert`] wants.
+    /// The member with this name, and its hash for [`BigSet::insert`].
     #[inline]
     pub fn find(&self, member: &[u8]) -> (Hash, Option<Handle>) {
         let hash = Hash::of(member);
@@ -189,7 +189,7 @@ impl BigSet {
         self.tree.rank(edge)
     }
 
-    /// Adds a member that is not there; a NaN is ignored.
+    /// Adds a missing member; a NaN is ignored.
     pub fn insert(&mut self, hash: Hash, member: &[u8], score: f64) {
         debug_assert!(!score.is_nan());
         if score.is_nan() {
@@ -201,16 +201,16 @@ impl BigSet {
         self.tree.insert(score, handle);
     }
 
-    /// Gives a member of this set another score; a NaN is ignored.
+    /// Changes the score of a member of this set; a NaN is ignored.
     pub fn change_score(&mut self, handle: Handle, score: f64) {
         debug_assert!(!score.is_nan());
         if !score.is_nan() && self.tree.change_score(handle.score(), handle, score) {
-            // SAFETY: `&mut self`: nobody else uses a handle of this set.
+            // SAFETY: `&mut self`: no other thread uses a handle of this set.
             unsafe { handle.set_score(score) };
         }
     }
 
-    /// Removes a member; its score.
+    /// Removes a member; returns its score.
     pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
         let handle = self.find(member).1?;
         let score = handle.score();
@@ -226,7 +226,7 @@ impl BigSet {
         removed
     }
 
-    /// Forgets a handle that the tree no longer has, and frees it.
+    /// Drops a handle that the tree has dropped already, and frees it.
     fn discard(&mut self, handle: Handle) {
         self.clear_expiry(handle);
         let removed = self.table.remove(handle);
@@ -237,7 +237,7 @@ impl BigSet {
         }
     }
 
-    /// Removes the entries of these ranks, giving each to `removed` in order.
+    /// Removes the entries with these ranks, passing each to `removed` in order.
     pub fn remove_ranks(&mut self, ranks: Range<usize>, removed: &mut dyn FnMut(&[u8], f64)) -> usize {
         let mut left = ranks.end.min(self.len()).saturating_sub(ranks.start);
         let mut total = 0;
@@ -284,7 +284,7 @@ impl BigSet {
 
     // Expiry.
 
-    /// Lets a member expire at a time, or never.
+    /// Sets or clears the expiry of a member.
     pub fn set_expiry(&mut self, handle: Handle, at: Option<i64>) {
         self.clear_expiry(handle);
         if let Some(at) = at {
@@ -308,7 +308,7 @@ impl BigSet {
         self.expiry.as_ref()?.by_member.get(&handle).copied()
     }
 
-    /// When the next member expires.
+    /// The earliest expiry of a member.
     #[inline]
     pub fn next_expiry(&self) -> Option<i64> {
         Some(self.expiry.as_ref()?.by_time.first_key()?.0)
@@ -325,7 +325,7 @@ impl BigSet {
             .map(|(_, handle)| handle)
     }
 
-    /// Removes up to `max` expired members, giving each to `removed`.
+    /// Removes up to `max` expired members, passing each to `removed`.
     pub fn remove_expired(&mut self, now: i64, max: usize, removed: &mut dyn FnMut(&[u8], f64)) -> usize {
         let mut count = 0;
         while count < max {
@@ -353,15 +353,15 @@ impl Drop for BigSet {
             Sharing::Owner(buried) if buried.take(&mut self.table.iter().copied()) => {}
             Sharing::None | Sharing::Owner(_) => {
                 for handle in self.table.iter() {
-                    // SAFETY: the set goes away with tree and table, each handle is in the table
+                    // SAFETY: the set is dropped with tree and table, each handle is in the table
                     // once, and no copy exists.
                     unsafe { handle.free() };
                 }
             }
             Sharing::Copy(buried) => {
                 for handle in buried.leave() {
-                    // SAFETY: its owner has forgotten it, each is buried once, and this tree goes
-                    // away, the last copy.
+                    // SAFETY: its owner has dropped it, each is buried once, and this tree, the
+                    // last copy, is dropped.
                     unsafe { handle.free() };
                 }
             }

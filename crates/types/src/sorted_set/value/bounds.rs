@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Ranges by score and by member, as the commands give them, and the edges in the order of the set that they
-//! mean.
+//! Ranges by score and by member, as commands state them, and the corresponding edges in the order
+//! of the set.
 
 use super::member::Handle;
 
@@ -35,7 +35,7 @@ pub enum LexBound<'a> {
     Exclusive(&'a [u8]),
 }
 
-/// A range of members in byte order. Means something only where all members have the same score.
+/// A range of members in byte order. Meaningful only if all members have the same score.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LexRange<'a> {
     /// The lower end.
@@ -55,7 +55,7 @@ pub(super) enum Edge<'a> {
     BeforeScore(f64),
     /// After the last entry with this or a smaller score.
     AfterScore(f64),
-    /// Before this entry or where it would stand.
+    /// Before this entry, or where it would be.
     BeforeEntry(f64, &'a [u8]),
     /// Before this or the next greater member.
     BeforeMember(&'a [u8]),
@@ -64,7 +64,7 @@ pub(super) enum Edge<'a> {
 }
 
 impl Edge<'_> {
-    /// True when the entry stands before this edge.
+    /// True if the entry is before this edge.
     #[inline]
     pub fn is_after(&self, score: f64, member: &[u8]) -> bool {
         match *self {
@@ -78,8 +78,8 @@ impl Edge<'_> {
         }
     }
 
-    /// How many of these consecutive entries stand before this edge. Looks at members only where scores do
-    /// not decide.
+    /// Number of these consecutive entries before this edge. Reads members only where scores do not
+    /// decide.
     #[inline]
     pub fn position(&self, scores: &[f64], members: &[Handle]) -> usize {
         match *self {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Union, intersection and difference of sorted sets (and of sets, whose members count with score 1).
+//! Union, intersection and difference of sorted sets (and of sets, whose members have score 1).
 //!
-//! What an input is does not matter here: anything that can be walked and asked for a member
-//! ([`MemberSource`]). Rules of Redis: a weighted score that is not a number (0 times infinity) is 0, and so
-//! is the sum of opposite infinities. In an intersection the first holds for the smallest input only: in
-//! the others such a score makes a sum 0, and is neither smaller nor greater than anything.
+//! Inputs are any values that can be walked and queried for a member ([`MemberSource`]). Rules of
+//! Redis: a weighted score that is not a number (0 times infinity) is 0, and so is the sum of
+//! opposite infinities. In an intersection the first rule holds for the smallest input only: in the
+//! others such a score makes a sum 0, and is neither smaller nor greater than anything.
 
 use foldhash::quality::RandomState;
 use hashbrown::HashTable;
@@ -18,7 +18,7 @@ pub trait MemberSource {
     fn member_count(&self) -> usize;
     /// The score of a member (1 in a plain set).
     fn score_of(&self, member: &[u8]) -> Option<f64>;
-    /// Gives every member and its score to `each` until that returns false.
+    /// Passes every member and its score to `each` until that returns false.
     fn walk(&self, each: &mut dyn FnMut(&[u8], f64) -> bool);
 }
 
@@ -41,12 +41,12 @@ impl MemberSource for View<'_> {
     }
 }
 
-/// An input and what its scores are multiplied by.
+/// An input and the factor for its scores.
 #[derive(Clone, Copy)]
 pub struct Input<'a> {
     /// The members.
     pub source: &'a dyn MemberSource,
-    /// The factor; 1 when not given.
+    /// The factor; 1 by default.
     pub weight: f64,
 }
 
@@ -56,7 +56,7 @@ impl Input<'_> {
     }
 }
 
-/// How the scores of one member in several inputs become one.
+/// How the scores of a member in several inputs are combined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Aggregate {
     /// Their sum.
@@ -69,7 +69,7 @@ pub enum Aggregate {
 }
 
 impl Aggregate {
-    /// Two scores in one. The other one may be no number: see the head of this file.
+    /// Combines two scores. The other one may be NaN: see the head of this file.
     pub fn apply(self, one: f64, other: f64) -> f64 {
         match self {
             Aggregate::Sum => number(one + other),
@@ -105,7 +105,7 @@ pub fn union(inputs: &[Input<'_>], aggregate: Aggregate) -> Combined {
     // Places in `result` by member.
     let mut places: HashTable<usize> = HashTable::new();
     let mut order: Vec<&Input<'_>> = inputs.iter().collect();
-    // From the smallest to the largest, as Redis does: sums of floating point numbers depend on the order.
+    // From the smallest to the largest, as in Redis: floating-point sums depend on the order.
     order.sort_by_key(|input| input.source.member_count());
     for input in order {
         input.source.walk(&mut |member, score| {
@@ -131,7 +131,7 @@ pub fn union(inputs: &[Input<'_>], aggregate: Aggregate) -> Combined {
     result
 }
 
-/// Every member that all inputs have.
+/// Every member common to all inputs.
 pub fn intersection(inputs: &[Input<'_>], aggregate: Aggregate) -> Combined {
     let mut result = Combined::new();
     intersect(inputs, aggregate, &mut |member, score| {
@@ -141,7 +141,7 @@ pub fn intersection(inputs: &[Input<'_>], aggregate: Aggregate) -> Combined {
     result
 }
 
-/// How many members all inputs have, counted up to `limit` (0 means no limit).
+/// Number of members common to all inputs, counted up to `limit` (0 means no limit).
 pub fn intersection_count(inputs: &[Input<'_>], limit: usize) -> usize {
     let mut count = 0;
     intersect(inputs, Aggregate::Sum, &mut |_, _| {
@@ -167,7 +167,7 @@ fn intersect(inputs: &[Input<'_>], aggregate: Aggregate, each: &mut dyn FnMut(&[
     });
 }
 
-/// Every member of the first input that no other has, with its score there (weights do not matter).
+/// Every member that only the first input has, with its score there (weights do not matter).
 pub fn difference(inputs: &[Input<'_>]) -> Combined {
     let mut result = Combined::new();
     let Some((first, others)) = inputs.split_first() else { return result };

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The one allocation of a member: its score and its bytes, reached through an 8-byte tagged pointer.
+//! The single allocation of a member: its score and its bytes, reached through an 8-byte tagged
+//! pointer.
 //!
 //! ```text
 //! handle: | 8 bits of hash | 8 bits of length | 48 bits of address |
 //! block:  | score, 8 bytes | [length, 8 bytes, only when the tag says 255] | the member's bytes |
 //! ```
-//! A member of 16 bytes thus takes 24, and a table can refuse most wrong candidates without touching the
-//! block.
+//! A member of 16 bytes thus takes 24, and a table can reject most wrong candidates without
+//! touching the block.
 //!
-//! A [`Handle`] is a plain copyable value: the tree keeps one copy for order, the member table another for
-//! lookup. Invariant, on which all `unsafe` here rests: **a handle is live from [`Handle::create`] until
-//! [`Handle::free`]**, and `free` (unsafe) makes its caller promise that no copy is used afterwards. The
-//! block's bytes never change; the score changes only through [`Handle::set_score`] (unsafe), whose
-//! caller has the set to itself; a shared copy (`big.rs`) reads bytes alone.
+//! A [`Handle`] is a plain copyable value: the tree keeps one copy for order, the member table
+//! another for look-ups. Invariant, on which all `unsafe` here rests: **a handle is live from
+//! [`Handle::create`] until [`Handle::free`]**, and `free` (unsafe) requires that no copy is used
+//! afterwards. The block's bytes never change; the score changes only through [`Handle::set_score`]
+//! (unsafe), whose caller has exclusive access to the set; a shared copy (`big.rs`) reads bytes
+//! only.
 
 use braid_base::prefetch::prefetch;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -20,7 +22,7 @@ use std::ptr::NonNull;
 
 const ADDRESS_BITS: u32 = 48;
 const ADDRESS_MASK: usize = (1 << ADDRESS_BITS) - 1;
-/// The length tag of members whose length stands in the block.
+/// The length tag of members whose length is stored in the block.
 const LONG: usize = 0xFF;
 const SCORE_SIZE: usize = 8;
 const LENGTH_SIZE: usize = 8;
@@ -31,14 +33,15 @@ const _: () = assert!(usize::BITS == 64, "tagged pointers need 64-bit addresses"
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Handle(NonNull<u8>);
 
-// SAFETY: a handle is a pointer to memory that only the owning set frees or changes, and only with exclusive
-// access; until then any thread may read it.
+// SAFETY: a handle is a pointer to memory that only the owning set frees or changes, and only with
+// exclusive access; until then any thread may read it.
 unsafe impl Send for Handle {}
 // SAFETY: as above.
 unsafe impl Sync for Handle {}
 
 impl Handle {
-    /// Makes a member. `hash_tag` is whatever 8 bits of the member's hash the table wants to see again.
+    /// Makes a member. `hash_tag` is any 8 bits of the member's hash that the table wants to
+    /// compare.
     pub fn create(score: f64, bytes: &[u8], hash_tag: u8) -> Handle {
         let tag = if bytes.len() < LONG { bytes.len() } else { LONG };
         let layout = layout(tag, bytes.len());
@@ -46,7 +49,8 @@ impl Handle {
         let block = unsafe { alloc(layout) };
         let Some(block) = NonNull::new(block) else { handle_alloc_error(layout) };
         assert!(block.addr().get() >> ADDRESS_BITS == 0, "user addresses fit in 48 bits");
-        // SAFETY: the block is 8-byte aligned and as large as `layout` computed for score, length and bytes.
+        // SAFETY: the block is 8-byte aligned and as large as `layout` computed for score, length
+        // and bytes.
         unsafe {
             block.cast::<f64>().write(score);
             if tag == LONG {
@@ -58,13 +62,14 @@ impl Handle {
         Handle(block.map_addr(|address| address | (high << ADDRESS_BITS)))
     }
 
-    /// Gives the block back.
+    /// Frees the block.
     ///
     /// # Safety
     /// No copy of this handle, and nothing borrowed through one, is used after the call.
     pub unsafe fn free(self) {
         let layout = layout(self.length_tag(), self.len());
-        // SAFETY: allocated in `create` with this same layout; the caller promises that this is the last use.
+        // SAFETY: allocated in `create` with this same layout; the caller promises that this is the
+        // last use.
         unsafe { dealloc(self.block().as_ptr(), layout) }
     }
 
@@ -80,17 +85,18 @@ impl Handle {
     /// # Safety
     /// No other thread reads the score during the call.
     pub unsafe fn set_score(self, score: f64) {
-        // SAFETY: a live handle's block begins with its score; no other thread looks at that, and
-        // nobody borrows the score.
+        // SAFETY: a live handle's block begins with its score, which no other thread reads and
+        // nothing borrows.
         unsafe { self.block().cast::<f64>().write(score) }
     }
 
-    /// The member's bytes. Borrowed from where the handle stands, so that what is borrowed from the set's own
+    /// The member's bytes. Borrowed from the handle's location, so that a borrow from the set's own
     /// copy cannot outlive the set's next change.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         let offset = bytes_offset(self.length_tag());
-        // SAFETY: a live handle's block holds `len` initialised bytes at this offset, and they never change.
+        // SAFETY: a live handle's block holds `len` initialised bytes at this offset, and they
+        // never change.
         unsafe { std::slice::from_raw_parts(self.block().add(offset).as_ptr(), self.len()) }
     }
 
@@ -111,21 +117,21 @@ impl Handle {
         (self.0.addr().get() >> (ADDRESS_BITS + 8)) as u8
     }
 
-    /// True when this is the member `bytes` with hash bits `hash_tag`; looks at the block only when the tags
-    /// agree.
+    /// True if this is the member `bytes` with hash bits `hash_tag`; reads the block only if the
+    /// tags agree.
     #[inline]
     pub fn is(self, hash_tag: u8, bytes: &[u8]) -> bool {
         let tag = bytes.len().min(LONG) | usize::from(hash_tag) << 8;
         self.0.addr().get() >> ADDRESS_BITS == tag && self.bytes() == bytes
     }
 
-    /// Starts fetching the block into the cache.
+    /// Prefetches the block.
     #[inline]
     pub fn prefetch(&self) {
         prefetch(self.block().as_ptr());
     }
 
-    /// Bytes asked of the allocator for this member.
+    /// Bytes requested from the allocator for this member.
     pub fn block_size(self) -> usize {
         bytes_offset(self.length_tag()) + self.len()
     }

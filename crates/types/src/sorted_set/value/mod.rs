@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Sorted sets: members with scores, in order of score, then of member bytes.
 //!
-//! A small set is one packed list (`packed.rs`), a larger one a counted B+ tree over one block per member
-//! plus a table of the members (`big.rs`, and `tree.rs`, `table.rs`, `member.rs` below it). The switch
-//! follows [`PackedLimits`].
+//! A small set is one packed list (`packed.rs`), a larger one a counted B+ tree over one block per
+//! member plus a table of the members (`big.rs`, and `tree.rs`, `table.rs`, `member.rs` below it).
+//! The conversion follows [`PackedLimits`].
 //!
-//! Changes are methods of [`SortedSet`]; reads go through [`SortedSet::view`], which is given the time and
-//! hides members that have expired but are not yet removed. Everything about order is expressed in ranks: a
-//! range by score or by member is first turned into a range of ranks, which is then counted, walked in either
-//! direction or removed.
+//! Changes are methods of [`SortedSet`]; reads go through [`SortedSet::view`], which takes the time
+//! and hides expired members that are not yet removed. All operations on order use ranks: a range
+//! by score or by member is first turned into a range of ranks, which is then counted, walked in
+//! either direction or removed.
 //!
 //! This module knows no clock, no locks and no commands. Scores are never NaN.
 
@@ -35,7 +35,7 @@ pub use braid_containers::limits::PackedLimits;
 use braid_containers::listpack::{Element, LARGE_PACKED, Listpack};
 use packed::Packed;
 
-/// The options of ZADD that decide whether something happens.
+/// The options of ZADD that decide whether a change happens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AddRule {
     /// Only add, never update (NX).
@@ -46,18 +46,18 @@ pub struct AddRule {
     pub only_greater: bool,
     /// Update only to a smaller score (LT).
     pub only_less: bool,
-    /// The score given is added to the present one (INCR).
+    /// Add the given score to the present one (INCR).
     pub increment: bool,
 }
 
-/// What [`SortedSet::add`] did.
+/// The result of [`SortedSet::add`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Added {
     /// The member is new and has this score.
     Added(f64),
-    /// The member was there and has this new score.
+    /// The member existed and has this new score.
     Updated(f64),
-    /// The member was there with this score.
+    /// The member existed and keeps this score.
     Same(f64),
     /// The rule forbids the change.
     Refused,
@@ -65,7 +65,7 @@ pub enum Added {
     NotANumber,
 }
 
-/// From so many members on a set is large ([`SortedSet::is_large`]).
+/// A set of this many members is large ([`SortedSet::is_large`]).
 const LARGE: usize = 2048;
 
 enum Form {
@@ -84,7 +84,7 @@ impl Default for SortedSet {
     }
 }
 
-/// What to do about a member.
+/// The planned change of a member.
 enum Plan {
     Insert(f64),
     Update(f64),
@@ -121,8 +121,8 @@ impl SortedSet {
         SortedSet { form: Form::Packed(Packed::default()) }
     }
 
-    /// An empty set in the form that suits `members` members, the longest of `value_bytes` bytes, as far as
-    /// known.
+    /// An empty set in the form that suits `members` members, the longest of `value_bytes` bytes,
+    /// as far as known.
     pub fn with_hints(members: usize, value_bytes: usize, limits: &PackedLimits) -> SortedSet {
         if members <= limits.entries_max && value_bytes <= limits.value_bytes_max {
             return SortedSet::new();
@@ -130,9 +130,9 @@ impl SortedSet {
         SortedSet { form: Form::Big(Box::default()) }
     }
 
-    /// A set from a packed list of member and score pairs (RDB, DUMP). `None` when it is not one: odd length,
-    /// a score that is no number, or a member that stands there twice. Becomes a big one when there are more
-    /// members than the limits allow (as in Redis their lengths do not matter here).
+    /// A set from a packed list of member and score pairs (RDB, DUMP). `None` if it is invalid: odd
+    /// length, a score that is not a number, or a repeated member. Becomes a big one if there are
+    /// more members than the limits allow (as in Redis their lengths do not matter here).
     pub fn from_listpack(list: Listpack, limits: &PackedLimits) -> Option<SortedSet> {
         let mut set = SortedSet { form: Form::Packed(Packed::from_list(list)?) };
         if set.len() > limits.entries_max {
@@ -141,7 +141,8 @@ impl SortedSet {
         Some(set)
     }
 
-    /// A set of members with scores in any order; a later pair overrides an earlier one, and NaN is skipped.
+    /// A set of members with scores in any order; a later pair overrides an earlier one, and NaN is
+    /// skipped.
     pub fn from_pairs<'a>(
         pairs: impl IntoIterator<Item = (&'a [u8], f64)>,
         limits: &PackedLimits,
@@ -153,7 +154,7 @@ impl SortedSet {
         set
     }
 
-    /// The packed list, in packed form.
+    /// The packed list, if the set has that form.
     pub fn as_listpack(&self) -> Option<&Listpack> {
         match &self.form {
             Form::Packed(packed) => Some(packed.list()),
@@ -161,7 +162,7 @@ impl SortedSet {
         }
     }
 
-    /// True when to read all of it takes long: then [`SortedSet::cow`] is better than a copy.
+    /// True if reading all of it takes long: then [`SortedSet::cow`] is better than a copy.
     pub fn is_large(&self) -> bool {
         match &self.form {
             Form::Packed(packed) => packed.list().byte_len() > LARGE_PACKED,
@@ -169,8 +170,8 @@ impl SortedSet {
         }
     }
 
-    /// All members, expired ones included, from the greatest to the smallest, each with its score
-    /// and when it expires: what is saved.
+    /// All members, including expired ones, in descending order, each with its score and expiry,
+    /// for saving.
     pub fn iter_back_with_expiry(&self) -> impl Iterator<Item = (Element<'_>, f64, Option<i64>)> {
         let (packed, big) = match &self.form {
             Form::Packed(packed) => (Some(packed), None),
@@ -184,8 +185,8 @@ impl SortedSet {
         packed.map(|(member, score)| (member, score, None)).chain(big)
     }
 
-    /// The set as it is now, for walking in order, sharing what memory it can (see
-    /// [`cow`](braid_containers::cow)); a copy where that cannot be.
+    /// A copy for walking in order that shares memory (see [`cow`](braid_containers::cow)); a deep
+    /// copy where sharing is not possible.
     pub fn cow(&mut self) -> SortedSet {
         if let Form::Big(big) = &mut self.form
             && let Some(shared) = big.cow()
@@ -203,7 +204,7 @@ impl SortedSet {
         }
     }
 
-    /// Number of members, expired ones that are still there included.
+    /// Number of members, including expired ones that are not yet removed.
     #[inline]
     pub fn len(&self) -> usize {
         match &self.form {
@@ -218,7 +219,7 @@ impl SortedSet {
         self.len() == 0
     }
 
-    /// The name of the form as OBJECT ENCODING gives it.
+    /// The name of the form in OBJECT ENCODING.
     pub fn encoding(&self) -> &'static str {
         match &self.form {
             Form::Packed(_) => "listpack",
@@ -231,7 +232,7 @@ impl SortedSet {
         if let Form::Big(big) = &self.form { Some(big.segment_lens()) } else { None }
     }
 
-    /// Bytes taken from the allocator, without this struct itself.
+    /// Bytes allocated, without this struct itself.
     pub fn memory_bytes(&self) -> usize {
         match &self.form {
             Form::Packed(packed) => packed.memory_bytes(),
@@ -239,9 +240,9 @@ impl SortedSet {
         }
     }
 
-    /// Reads at a time in absolute milliseconds. Costs nothing while no member has expired; otherwise O(log
-    /// n) for each member that has expired and is still there, so remove those first where the set may be
-    /// changed.
+    /// Reads at a time in ms since the Unix epoch. Free while no member has expired; otherwise
+    /// O(log n) for each expired member that is not yet removed, so remove those first where the
+    /// set may be changed.
     #[inline]
     pub fn view(&self, now: i64) -> View<'_> {
         View::new(self, now)
@@ -249,8 +250,9 @@ impl SortedSet {
 
     // Changing.
 
-    /// Adds a member or changes its score. Setting a score (not adding to it) also clears the member's
-    /// expiry, as HSET does with a field's. Remove expired members first: they count as present here.
+    /// Adds a member or changes its score. Setting a score (not adding to it) also clears the
+    /// member's expiry, like HSET for a field. Remove expired members first: they count as present
+    /// here.
     pub fn add(&mut self, member: &[u8], score: f64, rule: AddRule, limits: &PackedLimits) -> Added {
         if let Form::Packed(packed) = &mut self.form {
             match rule.plan(packed.score(member), score) {
@@ -275,7 +277,7 @@ impl SortedSet {
             && !rule.increment
             && !rule.only_new
         {
-            // Refusals by GT and LT leave the member as it is, so they are decided first.
+            // GT and LT are decided first, because a refusal leaves the member as it is.
             if !matches!(
                 rule.plan(Some(handle.score()), score),
                 Plan::Nothing(Added::Refused | Added::NotANumber)
@@ -296,7 +298,7 @@ impl SortedSet {
         }
     }
 
-    /// Removes a member; its score.
+    /// Removes a member; returns its score.
     pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
         match &mut self.form {
             Form::Packed(packed) => packed.remove(member),
@@ -304,8 +306,8 @@ impl SortedSet {
         }
     }
 
-    /// Removes the members of these ranks, giving each to `removed` in ascending order; how many there were.
-    /// Ranks count expired members that are still there: remove those first.
+    /// Removes the members with these ranks, passing each to `removed` in ascending order; returns
+    /// their number. Ranks include expired members that are not yet removed: remove those first.
     pub fn remove_ranks(&mut self, ranks: Range<usize>, mut removed: impl FnMut(Element<'_>, f64)) -> usize {
         match &mut self.form {
             Form::Packed(packed) => packed.remove_ranks(ranks, &mut removed),
@@ -322,8 +324,8 @@ impl SortedSet {
 
     /// Removes up to `count` members with the highest scores, highest first (ZPOPMAX).
     pub fn pop_max(&mut self, count: usize, mut removed: impl FnMut(Element<'_>, f64)) -> usize {
-        // Runs are removed in ascending order, so they are taken from the end one leaf's worth at a time and
-        // turned around.
+        // Runs are removed in ascending order, so they are taken from the end, one leaf at a time,
+        // and reversed.
         let mut total = 0;
         while total < count && !self.is_empty() {
             let len = self.len();
@@ -344,8 +346,8 @@ impl SortedSet {
         total
     }
 
-    /// Makes the set one packed list if its members allow (after ZUNIONSTORE, GEORADIUS STORE, on loading).
-    /// Sets whose members can expire stay as they are.
+    /// Converts the set to one packed list if its members allow (after ZUNIONSTORE, GEORADIUS
+    /// STORE, on loading). Sets with expiring members stay as they are.
     pub fn pack_if_small(&mut self, limits: &PackedLimits) {
         let Form::Big(big) = &self.form else { return };
         if big.len() > limits.entries_max || big.next_expiry().is_some() {
@@ -365,7 +367,8 @@ impl SortedSet {
         }
     }
 
-    /// Leaves the packed form before `members` more than fit are added (many members in one ZADD).
+    /// Leaves the packed form before more members are added than it can hold (many members in one
+    /// ZADD).
     pub fn expect(&mut self, members: usize, limits: &PackedLimits) {
         if members > limits.entries_max {
             self.make_big();
@@ -390,8 +393,8 @@ impl SortedSet {
 
     // Expiry of members.
 
-    /// Lets a member expire at a time in absolute milliseconds, or never; false when it is not there. A
-    /// packed set becomes a big one: packed lists have no place for the time.
+    /// Sets a member's expiry in ms since the Unix epoch, or clears it; false if the member is
+    /// missing. A packed set becomes a big one: packed lists cannot store the time.
     pub fn set_expiry(&mut self, member: &[u8], at: Option<i64>) -> bool {
         if let Form::Packed(packed) = &self.form
             && (at.is_none() || packed.score(member).is_none())
@@ -404,7 +407,7 @@ impl SortedSet {
         true
     }
 
-    /// When the next member expires, in absolute milliseconds.
+    /// The earliest expiry of a member, in ms since the Unix epoch.
     #[inline]
     pub fn next_expiry(&self) -> Option<i64> {
         match &self.form {
@@ -413,7 +416,7 @@ impl SortedSet {
         }
     }
 
-    /// Removes up to `max` members that have expired at `now`, soonest first; how many there were.
+    /// Removes up to `max` members that have expired at `now`, soonest first; returns their number.
     pub fn remove_expired(
         &mut self,
         now: i64,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The form of a small sorted set: one packed list of member, score, member, score, in order.
 //!
-//! A score that is a whole number within +-2^62 stands there as an integer, any other as its shortest text:
-//! what Redis stores, because RDB files and DUMP payloads carry the list as it is. (So `-0` becomes `0` here,
-//! as in Redis.)
+//! A score that is a whole number within +-2^62 is stored as an integer, any other as its shortest
+//! text, like in Redis, because RDB files and DUMP payloads contain the list as it is. (So `-0`
+//! becomes `0` here, as in Redis.)
 
 use std::ops::Range;
 
@@ -12,11 +12,11 @@ use braid_base::number::{format_f64_shortest, parse_f64};
 use super::bounds::Edge;
 use braid_containers::listpack::{Element, Iter, Listpack};
 
-/// Largest text of a score in bytes, and room to spare.
+/// Longest text of a score in bytes, with room to spare.
 const SCORE_TEXT: usize = 32;
 
-/// See the module. Invariants: an even number of entries; the second of each pair reads as a score that is
-/// not NaN; pairs are in order, and no member stands there twice.
+/// See the module. Invariants: an even number of entries; the second of each pair is a score that
+/// is not NaN; pairs are in order, and no member is repeated.
 #[derive(Clone, Default)]
 pub(super) struct Packed {
     list: Listpack,
@@ -30,7 +30,7 @@ enum Stored {
 
 impl Stored {
     fn new(score: f64) -> Stored {
-        // Redis asks for the same range: half of what an i64 holds.
+        // Redis tests for the same range: half of that of an i64.
         let limit = (i64::MAX / 2) as f64;
         let whole = score as i64;
         if score >= -limit && score <= limit && whole as f64 == score {
@@ -49,7 +49,7 @@ fn read_score(element: Element<'_>) -> Option<f64> {
     }
 }
 
-/// Runs `with` on the text of a member.
+/// Calls `with` with the text of a member.
 fn with_text<R>(member: Element<'_>, with: impl FnOnce(&[u8]) -> R) -> R {
     match member {
         Element::Bytes(bytes) => with(bytes),
@@ -83,7 +83,7 @@ impl<'a> Iterator for PairsBack<'a> {
 }
 
 impl Packed {
-    /// A list from outside, when it is a sorted set; one that is out of order is put in order.
+    /// An untrusted list, if it is a valid sorted set; sorts one that is out of order.
     pub fn from_list(list: Listpack) -> Option<Packed> {
         if list.has_doubles(1) {
             return None;
@@ -93,7 +93,7 @@ impl Packed {
         while let Some(member) = elements.next() {
             pairs.push((read_score(elements.next()?)?, member));
         }
-        // Texts are only made for members whose scores are equal.
+        // Texts are only compared for members with equal scores.
         let order = |one: &(f64, Element<'_>), other: &(f64, Element<'_>)| {
             let by_member = || with_text(one.1, |one| with_text(other.1, |other| one.cmp(other)));
             one.0.total_cmp(&other.0).then_with(by_member)
@@ -105,7 +105,7 @@ impl Packed {
         if pairs.windows(2).all(in_order) {
             return Some(Packed { list });
         }
-        // One zero only: 0 and -0 are equal, and are kept as 0.
+        // 0 and -0 are equal, and stored as 0.
         pairs.iter_mut().for_each(|(score, _)| *score += 0.0);
         pairs.sort_unstable_by(order);
         let mut sorted = Packed::default();
@@ -124,7 +124,7 @@ impl Packed {
         self.list.len() / 2
     }
 
-    /// True when a member of this length may be added without making the list too long.
+    /// True if a member of this length can be added without making the list too long.
     pub fn has_room(&self, member_len: usize) -> bool {
         self.list.safe_to_add(member_len.saturating_add(2 * SCORE_TEXT))
     }
@@ -159,7 +159,7 @@ impl Packed {
         }
     }
 
-    /// Adds a member that is not there. False, and nothing is changed, when there is no room.
+    /// Adds a missing member. False, with nothing changed, if there is no room.
     pub fn insert(&mut self, member: &[u8], score: f64) -> bool {
         if !self.has_room(member.len()) {
             return false;
@@ -175,7 +175,7 @@ impl Packed {
     /// The place before which a new entry belongs.
     fn place_for(&self, member: &[u8], score: f64) -> usize {
         let edge = Edge::BeforeEntry(score, member);
-        // Much is added in order: look at the last entry first.
+        // Members are often added in order: look at the last entry first.
         let last = self.list.last().and_then(|place| Some((self.list.prev(place)?, self.list.get(place)?)));
         if let Some((place, element)) = last
             && let (Some(last_score), Some(last_member)) = (read_score(element), self.list.get(place))
@@ -196,7 +196,7 @@ impl Packed {
         }
     }
 
-    /// Removes a member; its score.
+    /// Removes a member; returns its score.
     pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
         let place = self.place(member)?;
         let score = self.score_behind(place)?;
@@ -204,7 +204,7 @@ impl Packed {
         Some(score)
     }
 
-    /// Removes the entries of these ranks, giving each to `removed` in order.
+    /// Removes the entries with these ranks, passing each to `removed` in order.
     pub fn remove_ranks(&mut self, ranks: Range<usize>, removed: &mut dyn FnMut(Element<'_>, f64)) -> usize {
         let count = ranks.end.min(self.len()).saturating_sub(ranks.start);
         self.pairs(ranks.start).take(count).for_each(|(member, score)| removed(member, score));
@@ -223,13 +223,13 @@ impl Packed {
 
     /// Entries downwards from a rank.
     pub fn pairs_back(&self, rank: usize) -> PairsBack<'_> {
-        // The place behind the entry, if there is one.
+        // The place after the entry, if there is one.
         let index = i64::try_from(rank.saturating_add(1).saturating_mul(2)).unwrap_or(i64::MAX);
         let until = self.list.seek(index).unwrap_or(self.list.end());
         PairsBack(self.list.iter_until(until))
     }
 
-    /// Appends an entry known to come after all others. False when there is no room.
+    /// Appends an entry that is known to come last. False if there is no room.
     pub fn push(&mut self, member: &[u8], score: f64) -> bool {
         let stored = Stored::new(score);
         self.list.push_back(member)

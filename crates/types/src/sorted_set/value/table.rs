@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The members of a big sorted set by name: extendible hashing over small tables.
 //!
-//! HOT PATH: no lock, no logging, no syscalls.
+//! HOT PATH: no lock, no logging, no system call.
 //!
 //! The first bits of a member's hash lead through a directory to a segment, a table of at most
-//! [`SEGMENT_MAX`] handles. A full segment splits in two by the next bit, so growing never costs more than
-//! one segment's rehash (some 10 us), at any size. Emptied neighbours join again.
+//! [`SEGMENT_MAX`] handles. A full segment splits in two by the next bit, so growing never costs
+//! more than one segment's rehash (some 10 us), at any size. Emptied neighbours are merged again.
 //!
 //! ```text
 //! hash: | directory bits, from the top | ... | 7 bits for control bytes | ... | 8 bits in the handle |
 //! ```
-//! SCAN walks segments in the order of their prefixes and, within a segment, members by the 8 hash bits that
-//! their handles keep. Its cursor holds prefix, depth and the next value of those 8 bits:
-//! - a segment that split meanwhile is finished as its parts, the second one from its beginning;
-//! - a segment that joined its neighbour meanwhile (its depth no longer is the cursor's) is walked again as a
-//!   whole.
+//! SCAN walks segments in the order of their prefixes and, within a segment, members by the 8 hash
+//! bits in their handles. Its cursor holds prefix, depth and the next value of those 8 bits:
+//! - a segment that was split meanwhile is finished as its parts, the second one from its start;
+//! - a segment that was merged with its neighbour meanwhile (its depth is no longer the cursor's)
+//!   is walked again as a whole.
 //!
-//! Members may thus be seen twice, but one that is there all the time is seen.
+//! Members may thus be seen twice, but one that is present throughout is seen.
 //!
-//! The table copies handles and never frees them; the set that owns it does.
+//! The table copies handles and never frees them; the owning set does.
 
 use std::sync::LazyLock;
 
@@ -28,22 +28,22 @@ use hashbrown::HashTable;
 
 use super::member::Handle;
 
-/// Handles in a full segment: seven eighths of 512 slots, the most that the table puts in them.
+/// Handles in a full segment: seven eighths of 512 slots, the table's maximum load.
 pub(super) const SEGMENT_MAX: usize = 448;
-/// Segments with no more than this look for a neighbour to join ...
+/// Segments with no more than this look for a neighbour to merge with ...
 const SEGMENT_LOW: usize = SEGMENT_MAX / 6;
-/// ... with which they have at most this many.
+/// ... if they have at most this many together.
 const JOINED_MAX: usize = SEGMENT_MAX / 2;
-/// Longest prefix, in bits. Reached only by 10^11 members or crafted hashes; segments then grow beyond their
-/// size.
+/// Longest prefix, in bits. Reached only with 10^11 members or crafted hashes; segments then exceed
+/// their normal size.
 const DEPTH_MAX: u32 = 28;
 /// Bits of a cursor's prefix.
 const CURSOR_PREFIX_BITS: u32 = 32;
 
-/// How far ahead a split fetches members into the cache.
+/// Prefetch distance of a split, in members.
 const AHEAD: usize = 16;
 
-/// One key for the process, so that a client can neither aim at a segment nor at a control byte.
+/// One key for the process, so that a client can target neither a segment nor a control byte.
 static HASHER: LazyLock<KeyHasher> = LazyLock::new(KeyHasher::random);
 
 /// A member's hash.
@@ -68,8 +68,8 @@ impl Hash {
         self.0.checked_shr(u64::BITS - bits).unwrap_or(0) as usize
     }
 
-    /// What the segment's table sees: it takes slots from the low end and control bytes from the high end,
-    /// and both must differ among members with the same prefix.
+    /// The hash for the segment's table: it takes slots from the low end and control bytes from the
+    /// high end, and both must differ among members with the same prefix.
     #[inline]
     fn within(self) -> u64 {
         self.0.rotate_left(32)
@@ -77,7 +77,7 @@ impl Hash {
 }
 
 struct Segment {
-    /// Bits that all members' hashes have in common ...
+    /// Number of bits that all members' hashes have in common ...
     depth: u32,
     /// ... and their value.
     prefix: usize,
@@ -88,7 +88,7 @@ struct Segment {
 pub(super) struct MemberTable {
     /// Hash bits that index the directory.
     depth: u32,
-    /// Which segment holds the members with this prefix; a segment of smaller depth stands in several places.
+    /// The segment for each prefix; a segment of smaller depth occurs several times.
     directory: Vec<u32>,
     segments: Vec<Segment>,
     len: usize,
@@ -102,14 +102,14 @@ impl Default for MemberTable {
 }
 
 impl MemberTable {
-    /// The member `bytes` whose hash is `hash`.
+    /// The member `bytes` with hash `hash`.
     #[inline]
     pub fn find(&self, hash: Hash, bytes: &[u8]) -> Option<&Handle> {
         let segment = &self.segments[self.segment_at(hash.prefix(self.depth))];
         segment.slots.find(hash.within(), |handle| handle.is(hash.tag(), bytes))
     }
 
-    /// Adds a member that is not there yet.
+    /// Adds a missing member.
     pub fn insert(&mut self, hash: Hash, handle: Handle) {
         let mut index = self.segment_at(hash.prefix(self.depth));
         while self.segments[index].slots.len() >= SEGMENT_MAX && self.may_split(index) {
@@ -120,7 +120,7 @@ impl MemberTable {
         self.len += 1;
     }
 
-    /// Forgets this very handle; false when it is not there.
+    /// Removes exactly this handle; false if it is not there.
     pub fn remove(&mut self, handle: Handle) -> bool {
         let hash = Hash::of(handle.bytes());
         let index = self.segment_at(hash.prefix(self.depth));
@@ -134,7 +134,7 @@ impl MemberTable {
         true
     }
 
-    /// Gives about `count` members to `seen` and returns the cursor to go on from, 0 when the walk is
+    /// Passes about `count` members to `seen` and returns the next cursor, 0 when the walk is
     /// complete. A walk starts with cursor 0; any other number is safe, too.
     pub fn scan<'a>(&'a self, cursor: u64, count: usize, seen: &mut dyn FnMut(&'a Handle)) -> u64 {
         let (mut prefix, mut low, depth) = match cursor {
@@ -149,7 +149,7 @@ impl MemberTable {
         loop {
             let segment = &self.segments[self.segment_at(self.directory_index(prefix))];
             let wanted = count.max(1) - found;
-            // As many values of the 8 bits as promise the number wanted.
+            // As many values of the 8 bits as should yield the wanted number.
             let values = (wanted.saturating_mul(256) / segment.slots.len().max(1)).clamp(1, 256) as u32;
             let high = (low + values).min(256);
             for handle in segment.slots.iter() {
@@ -205,8 +205,8 @@ impl MemberTable {
         cursor_prefix.checked_shr(CURSOR_PREFIX_BITS - self.depth).unwrap_or(0) as usize
     }
 
-    /// Whether splitting helps: not when the prefix already is far longer than so many members need, as with
-    /// crafted hashes.
+    /// True if splitting helps: not if the prefix is already far longer than the number of members
+    /// requires, as with crafted hashes.
     fn may_split(&self, index: usize) -> bool {
         let expected = (self.len / SEGMENT_MAX).max(1).ilog2();
         self.segments[index].depth < (expected + 6).min(DEPTH_MAX)
@@ -223,7 +223,7 @@ impl MemberTable {
         let (depth, prefix) = (segment.depth, segment.prefix | 1);
         let all = std::mem::replace(&mut segment.slots, HashTable::with_capacity(SEGMENT_MAX));
         let mut other = HashTable::with_capacity(SEGMENT_MAX);
-        // The members lie all over the memory: fetch them together, not one after the other.
+        // The members are scattered over memory: prefetch them together, not one after the other.
         let all: Vec<Handle> = all.into_iter().collect();
         all.iter().take(AHEAD).for_each(Handle::prefetch);
         for (index, handle) in all.iter().enumerate() {
@@ -239,7 +239,8 @@ impl MemberTable {
         self.point(depth, prefix, other_index);
     }
 
-    /// Joins a segment with the one that differs in the last bit of its prefix, when both are small enough.
+    /// Merges a segment with the one that differs in the last bit of its prefix, if both are small
+    /// enough.
     fn join(&mut self, index: usize) {
         let Segment { depth, prefix, .. } = self.segments[index];
         if depth == 0 {
@@ -266,7 +267,7 @@ impl MemberTable {
         self.shrink_directory();
     }
 
-    /// Lets the only segment's table follow its size down.
+    /// Shrinks the only segment's table with its content.
     fn shrink_only(&mut self) {
         let slots = &mut self.segments[0].slots;
         if slots.capacity() > 4 * slots.len().max(8) {
@@ -276,7 +277,7 @@ impl MemberTable {
 
     /// Halves the directory while no segment needs its last bit.
     fn shrink_directory(&mut self) {
-        // Looked at rarely: when there are as few segments as a quarter of the directory.
+        // Checked rarely: when the number of segments is at most a quarter of the directory.
         while self.depth > 0
             && self.segments.len() <= self.directory.len() / 4 + 1
             && self.segments.iter().all(|segment| segment.depth < self.depth)
@@ -289,7 +290,7 @@ impl MemberTable {
         }
     }
 
-    /// Makes all directory places of a prefix lead to a segment.
+    /// Points all directory entries of a prefix to a segment.
     fn point(&mut self, depth: u32, prefix: usize, segment: u32) {
         let width = self.depth - depth;
         self.directory[prefix << width..(prefix + 1) << width].fill(segment);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A sorted set of either form against a plain model: a map from member to score, sorted when asked.
+//! A sorted set of either form against a plain model: a map from member to score, sorted on demand.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -30,7 +30,7 @@ fn check(set: &SortedSet) {
     }
 }
 
-/// Compares everything that can be read.
+/// Compares the results of all reads.
 fn compare(set: &SortedSet, now: i64, model: &Model) {
     check(set);
     let view = set.view(now);
@@ -246,7 +246,7 @@ proptest! {
         for (index, (at, score)) in times.iter().enumerate() {
             let member = format!("m{index}").into_bytes();
             set.add(&member, f64::from(*score), AddRule::default(), &BIG);
-            // Time 0 stands for members that never expire.
+            // Time 0 means no expiry.
             assert!(set.set_expiry(&member, (*at > 0).then_some(*at)));
             if *at == 0 || *at >= now {
                 model.insert(member, f64::from(*score));
@@ -418,7 +418,7 @@ fn packed_bytes_are_those_of_redis() {
     assert_eq!(set.as_listpack().unwrap().get_index(1), Some(Element::Int(0)));
     set.add(b"12", -1.5, AddRule::default(), &LIMITS);
     let hex: String = set.as_listpack().unwrap().bytes().iter().map(|byte| format!("{byte:02x}")).collect();
-    // From DUMP's answer of Redis 7.0.15 for the same members and scores.
+    // From a DUMP reply of Redis 7.0.15 for the same members and scores.
     let dumped = "320000000c000c01842d312e35058163020001816202\
                   83322e350481610203018164028531652b323106070183696e6604ff";
     assert_eq!(hex, dumped);
@@ -506,8 +506,8 @@ fn sets_combine_as_in_redis() {
     assert_eq!([0, 1, 2, 5].map(|limit| intersection_count(&inputs, limit)), [2, 1, 2, 2]);
     let zero = [Input { source: &one, weight: 0.0 }];
     assert!(union(&zero, Aggregate::Sum).iter().all(|(_, score)| *score == 0.0));
-    // 0 times infinity: in the smallest input 0; in others it is passed over by MIN and MAX, and
-    // makes a sum 0.
+    // 0 times infinity: 0 in the smallest input; in others MIN and MAX ignore it, and it makes a
+    // sum 0.
     let no_number = [Input { source: &one, weight: 1.0 }, Input { source: &two, weight: 0.0 }];
     let infinite_in = |inputs: &[Input<'_>], aggregate| {
         let score = |combined: Vec<(Box<[u8]>, f64)>| combined.iter().find(|(m, _)| &**m == b"3").unwrap().1;

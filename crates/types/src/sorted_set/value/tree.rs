@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The order of a big sorted set: a B+ tree of (score, member) with the number of entries under every branch.
+//! The order of a big sorted set: a B+ tree of (score, member) with the number of entries under
+//! every branch.
 //!
-//! HOT PATH: no lock, no logging, no syscalls; one allocation per split.
+//! HOT PATH: no lock, no logging, no system call; one allocation per split.
 //!
-//! A leaf keeps scores and handles in two arrays, so that a search runs over plain numbers and touches
-//! members only among equal scores. A branch knows, for each child, its first entry and how many entries lie
-//! below it: rank, selection by rank and the bounds of any range cost one descent.
+//! A leaf keeps scores and handles in two arrays, so that a search runs over plain numbers and
+//! touches members only among equal scores. A branch stores, for each child, its first entry and
+//! the number of entries below it: rank, selection by rank and the bounds of any range cost one
+//! descent.
 //!
 //! Invariants ([`Tree::check`] verifies them in tests):
-//! - the key of a child is exactly its first entry, so no branch ever keeps a handle that is in no leaf;
+//! - the key of a child is exactly its first entry, so no branch ever keeps a handle that is in no
+//!   leaf;
 //! - no child is empty, and all leaves are at the same depth;
 //! - entries ascend by score, then by member bytes; `-0` and `+0` are the same score.
 //!
-//! Nodes count their owners ([`cow`](braid_containers::cow)): to copy a tree is to share its root,
-//! and whoever changes an entry copies the nodes on the way to it.
+//! Nodes count their owners ([`cow`](braid_containers::cow)): copying a tree shares its root, and a
+//! change of an entry copies the nodes on the path to it.
 //!
-//! Splits put nothing on one side when the new entry comes at an end of its leaf: ascending and descending
-//! insertions leave full leaves behind. After removals a small node joins a neighbour when both together
-//! leave a quarter free.
+//! A split leaves all entries on one side if the new entry is at an end of its leaf: ascending and
+//! descending insertions leave full leaves behind. After removals a small node joins a neighbour if
+//! both together leave a quarter free.
 
 mod iter;
 mod node;
@@ -30,7 +33,7 @@ pub(super) use iter::{Backward, Forward};
 pub(super) use node::LEAF_MAX;
 use node::Node;
 
-/// Entries in order, found by place or by value.
+/// Entries in order, found by rank or by value.
 pub(super) struct Tree {
     root: Node,
     len: usize,
@@ -49,7 +52,7 @@ impl Tree {
         self.len
     }
 
-    /// Adds an entry that is not there yet. The score is not NaN.
+    /// Adds a missing entry. The score is not NaN.
     pub fn insert(&mut self, score: f64, member: Handle) {
         debug_assert!(!score.is_nan());
         if let Some(right) = self.root.insert(score, member) {
@@ -62,7 +65,7 @@ impl Tree {
         self.len += 1;
     }
 
-    /// Removes an entry; false when it is not there.
+    /// Removes an entry; false if it is missing.
     pub fn remove(&mut self, score: f64, member: Handle) -> bool {
         let removed = self.root.remove(score, member);
         if removed.is_some() {
@@ -72,7 +75,7 @@ impl Tree {
         removed.is_some()
     }
 
-    /// Moves an entry to where its new score belongs; false when it is not there.
+    /// Moves an entry to the position of its new score; false if it is missing.
     pub fn change_score(&mut self, old: f64, member: Handle, new: f64) -> bool {
         if self.root.change_score_within_leaf(old, member, new) {
             return true;
@@ -84,8 +87,8 @@ impl Tree {
         removed
     }
 
-    /// Removes up to `max` entries that follow each other from `rank` on in one leaf, giving each to
-    /// `removed`; returns their number, 0 only when `rank` is not below the length or `max` is 0.
+    /// Removes up to `max` consecutive entries of one leaf from `rank` on, passing each to
+    /// `removed`; returns their number, 0 only if `rank` is out of range or `max` is 0.
     pub fn remove_run(&mut self, rank: usize, max: usize, removed: &mut dyn FnMut(f64, Handle)) -> usize {
         if rank >= self.len || max == 0 {
             return 0;
@@ -105,8 +108,8 @@ impl Tree {
             match node {
                 Node::Leaf(leaf) => return before + edge.position(&leaf.scores, &leaf.members),
                 Node::Branch(branch) => {
-                    // Every entry of a child that begins before the edge may be before it; those further left
-                    // surely are.
+                    // In the last child that begins before the edge, any entry may be before it;
+                    // all children further left are.
                     let Some(index) = edge.position(&branch.scores, &branch.members).checked_sub(1) else {
                         return before;
                     };
@@ -128,18 +131,18 @@ impl Tree {
         Forward::new(&self.root, rank, count.min(self.len.saturating_sub(rank)))
     }
 
-    /// Up to `count` entries downwards from `rank`; none when `rank` is not below the length.
+    /// Up to `count` entries downwards from `rank`; none if `rank` is out of range.
     pub fn backward(&self, rank: usize, count: usize) -> Backward<'_> {
         let count = if rank < self.len { count.min(rank + 1) } else { 0 };
         Backward::new(&self.root, rank, count)
     }
 
-    /// The same entries for a second owner, all shared.
+    /// A second owner of the same entries, all shared.
     pub fn cow(&self) -> Tree {
         Tree { root: self.root.clone(), len: self.len }
     }
 
-    /// Bytes that leaves and branches take from the allocator.
+    /// Bytes of leaves and branches in the allocator.
     pub fn memory_bytes(&self) -> usize {
         self.root.memory_bytes()
     }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Reading a sorted set as it is at a given time: expired members that are still there do not exist here.
+//! Reading a sorted set as of a given time: expired members that are not yet removed do not exist
+//! here.
 //!
-//! HOT PATH: no allocation while nothing has expired, no lock, no logging, no syscalls.
+//! HOT PATH: no allocation while nothing has expired, no lock, no logging, no system call.
 //!
-//! How hiding works: the ranks of the expired members in the whole set ("raw" ranks) are found once and kept
-//! in order; every visible rank is a raw rank less the number of hidden ones before it.
+//! How hiding works: the ranks of the expired members in the whole set ("raw" ranks) are found once
+//! and kept in order; every visible rank is a raw rank minus the number of hidden ones before it.
 
 use std::ops::Range;
 
@@ -14,7 +15,8 @@ use super::tree::{Backward, Forward};
 use super::{Form, SortedSet};
 use braid_containers::listpack::Element;
 
-/// A member and its score. In packed form a member whose text is a number is given as that number.
+/// A member and its score. In packed form a member whose text is a number is returned as that
+/// number.
 pub type Entry<'a> = (Element<'a>, f64);
 
 /// See the module.
@@ -65,8 +67,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// When a member expires, in absolute milliseconds: outer `None` when it is not there, inner when it
-    /// never does.
+    /// A member's expiry, in ms since the Unix epoch: outer `None` if the member is missing, inner
+    /// `None` if it never expires.
     pub fn expiry(&self, member: &[u8]) -> Option<Option<i64>> {
         self.score(member)?;
         match &self.set.form {
@@ -75,8 +77,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// How many members stand before this one, and its score. The rank from the other end is `len() - 1 -
-    /// rank`.
+    /// Number of members before this one, and its score. The rank from the other end is
+    /// `len() - 1 - rank`.
     pub fn rank(&self, member: &[u8]) -> Option<(usize, f64)> {
         let (raw, score) = match &self.set.form {
             Form::Packed(packed) => packed.rank(member)?,
@@ -88,7 +90,7 @@ impl<'a> View<'a> {
         Some((self.visible(raw), score))
     }
 
-    /// The member with this many others before it.
+    /// The member with this rank.
     pub fn get(&self, rank: usize) -> Option<Entry<'a>> {
         let raw = self.raw(rank);
         match &self.set.form {
@@ -97,13 +99,13 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The ranks of the members with a score in this range; empty when there is none.
+    /// The ranks of the members with a score in this range; empty if there are none.
     pub fn ranks_by_score(&self, range: &ScoreRange) -> Range<usize> {
         self.ranks_between(range.edges())
     }
 
-    /// The ranks of the members in this range, in a set whose members all have the same score; without panic
-    /// but meaningless in another.
+    /// The ranks of the members in this range, in a set whose members all have the same score; in
+    /// other sets the result is meaningless, but there is no panic.
     pub fn ranks_by_member(&self, range: &LexRange<'_>) -> Range<usize> {
         self.ranks_between(range.edges())
     }
@@ -117,19 +119,19 @@ impl<'a> View<'a> {
         start..self.visible(place(&high)).max(start)
     }
 
-    /// The members of these ranks, in ascending order.
+    /// The members with these ranks, in ascending order.
     pub fn iter(&self, ranks: Range<usize>) -> Entries<'_> {
         let ranks = ranks.start..ranks.end.min(self.len());
         let (raw, remaining) = (self.raw(ranks.start), ranks.len());
         let walk = match &self.set.form {
             Form::Packed(packed) => Walk::Packed(packed.pairs(raw)),
-            // With hidden ones between, the last one wanted may lie further on.
+            // With hidden members in between, the last one wanted may be further on.
             Form::Big(big) => Walk::Big(big.forward(raw, remaining.saturating_add(self.hidden.len()))),
         };
         Entries { walk, hidden: &self.hidden, raw, remaining }
     }
 
-    /// The members of these ranks, in descending order.
+    /// The members with these ranks, in descending order.
     pub fn iter_back(&self, ranks: Range<usize>) -> EntriesBack<'_> {
         let ranks = ranks.start..ranks.end.min(self.len());
         let remaining = ranks.len();
@@ -141,17 +143,18 @@ impl<'a> View<'a> {
         EntriesBack { walk, hidden: &self.hidden, raw, remaining }
     }
 
-    /// One member, each with the same probability.
+    /// One random member, all with the same probability.
     pub fn random(&self, random: &mut fastrand::Rng) -> Option<Entry<'a>> {
         let len = self.len();
         if len == 0 { None } else { self.get(random.usize(..len)) }
     }
 
-    /// `count` different members, or all of them, each choice with the same probability; in ascending order.
+    /// `count` different members, or all of them, each selection with the same probability; in
+    /// ascending order.
     pub fn random_distinct(&self, count: usize, random: &mut fastrand::Rng) -> Vec<Entry<'a>> {
         let len = self.len();
-        // Floyd's way: for each of the last `count` ranks one draw, taking the rank itself if the draw was
-        // had before.
+        // Floyd's algorithm: one draw for each of the last `count` ranks, taking the rank itself if
+        // the number drawn was taken before.
         let mut ranks = std::collections::BTreeSet::new();
         for last in len.saturating_sub(count)..len {
             if !ranks.insert(random.usize(..=last)) {
@@ -166,9 +169,9 @@ impl<'a> View<'a> {
         matches!(self.set.form, Form::Packed(_))
     }
 
-    /// Gives about `count` members to `seen` and returns the cursor to go on from, 0 when the walk is
-    /// complete. A walk starts with cursor 0. A member that is there during the whole walk is seen at least
-    /// once, however the set changes meanwhile. Any cursor is safe.
+    /// Passes about `count` members to `seen` and returns the next cursor, 0 when the walk is
+    /// complete. A walk starts with cursor 0. A member that is present during the whole walk is
+    /// seen at least once, however the set changes meanwhile. Any cursor is safe.
     pub fn scan(&self, cursor: u64, count: usize, mut seen: impl FnMut(Entry<'a>)) -> u64 {
         match &self.set.form {
             Form::Packed(packed) => {
@@ -183,17 +186,18 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The visible rank of what stands at a raw one.
+    /// The visible rank for a raw one.
     fn visible(&self, raw: usize) -> usize {
         raw - self.hidden.partition_point(|&hidden| hidden < raw)
     }
 
-    /// The raw rank of what stands at a visible one.
+    /// The raw rank for a visible one.
     fn raw(&self, rank: usize) -> usize {
         if self.hidden.is_empty() {
             return rank;
         }
-        // The hidden one at index i has `hidden[i] - i` visible ones before it; that never decreases.
+        // The hidden member at index i has `hidden[i] - i` visible ones before it; that never
+        // decreases.
         let (mut low, mut high) = (0, self.hidden.len());
         while low < high {
             let middle = low + (high - low) / 2;

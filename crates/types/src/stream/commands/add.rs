@@ -10,18 +10,18 @@ use smallvec::SmallVec;
 use super::{ID_LEN_MAX, invalid_id, reply_id, strict_id};
 use crate::stream::{AppendError, BlockLimits, IdError, IdRequest, Stream, StreamId, Trim};
 
-/// The options that XADD and XTRIM share.
+/// The options common to XADD and XTRIM.
 #[derive(Default)]
 struct Options {
     keep: Option<Trim>,
     /// `~`: only as far as is cheap.
     approximate: bool,
-    /// Most entries to remove; 0: no limit.
+    /// Maximum number of entries to remove; 0: no limit.
     limit: u64,
     no_stream: bool,
-    /// XADD's.
+    /// The ID of XADD.
     id: Option<IdRequest>,
-    /// The argument behind the options and the ID.
+    /// The index of the argument after the options and the ID.
     next: usize,
 }
 
@@ -84,7 +84,7 @@ impl Options {
             ));
         }
         options.limit = match (limit, options.approximate) {
-            // The primary says how much it has trimmed, and leaves the client's LIMIT in place.
+            // The primary journals the exact length, and keeps the client's LIMIT.
             _ if call.session.is_replay => 0,
             (Some(limit), true) => limit,
             (Some(_), false) => {
@@ -92,7 +92,7 @@ impl Options {
                     "ERR syntax error, LIMIT cannot be used without the special ~ option",
                 ));
             }
-            // A hundred blocks, so that trimming at one go does not take long.
+            // A hundred blocks, so that one trim does not take long.
             (None, true) => match engine.config.stream_node_max_entries() as u64 {
                 0 => 10_000,
                 entries => entries.saturating_mul(100).min(1_000_000),
@@ -102,7 +102,7 @@ impl Options {
         Ok(options)
     }
 
-    /// Trims; how many entries were removed.
+    /// Trims; returns the number of entries removed.
     fn trim(&self, stream: &mut Stream) -> u64 {
         self.keep.map_or(0, |keep| stream.log_mut().trim(keep, self.approximate, self.limit))
     }
@@ -158,7 +158,7 @@ pub fn xadd(call: &mut Call) -> CommandResult {
             Ok(())
         }
         Err(error) => {
-            // A stream that was made for nothing.
+            // The stream was created in vain.
             if is_new {
                 call.keyspace.remove(args[1]);
             }
@@ -167,8 +167,7 @@ pub fn xadd(call: &mut Call) -> CommandResult {
     }
 }
 
-/// What was added with an ID of its own, and what was trimmed about so far, gets the same ID, and
-/// is trimmed to the same `len`, when it is repeated.
+/// Journals an entry with the ID that was generated, and an approximate trim with the exact `len`.
 fn journal_add(call: &mut Call, id: StreamId, len: Option<u64>, fields: &[&[u8]]) {
     let (id, mut buffer) = (id.to_string(), itoa::Buffer::new());
     let mut args: Vec<&[u8]> = vec![b"XADD", call.args[1]];
@@ -227,7 +226,7 @@ pub fn xdel(call: &mut Call) -> CommandResult {
     let args = call.args;
     let mut deleted = 0;
     if let Some(stream) = call.keyspace.write_as::<Stream>(args[1])? {
-        // All of them are read before anything is deleted.
+        // All IDs are parsed before any entry is deleted.
         let ids: Result<SmallVec<[StreamId; 8]>, _> = args[2..].iter().map(|id| strict_id(id, 0)).collect();
         deleted = ids?.into_iter().filter(|id| stream.log_mut().delete(*id)).count();
     }

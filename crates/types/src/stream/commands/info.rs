@@ -69,7 +69,7 @@ pub fn consumers(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// How far a group is, and how far behind.
+/// A group's progress, and its lag.
 fn progress(reply: &mut ReplyBuffer, log: &Log, group: &Group, as_redis_8: bool) {
     id_field(reply, "last-delivered-id", group.last_id);
     optional_field(reply, "entries-read", group.entries_read.map(|count| count as i64));
@@ -93,7 +93,7 @@ pub fn groups(call: &mut Call) -> CommandResult {
 }
 
 pub fn stream(call: &mut Call) -> CommandResult {
-    // The key comes before the options, as on stock servers.
+    // The key is checked before the options, as on stock servers.
     stream_of(call)?;
     let options = &call.args[3..];
     let full = match options {
@@ -116,7 +116,7 @@ pub fn stream(call: &mut Call) -> CommandResult {
     number_field(reply, "length", log.len() as i64);
     let blocks = log.block_count() as i64;
     number_field(reply, "radix-tree-keys", blocks);
-    // There is no radix tree here; one of so many keys has at least so many nodes.
+    // There is no radix tree here; one with this many keys would have at least this many nodes.
     number_field(reply, "radix-tree-nodes", blocks + 1);
     id_field(reply, "last-generated-id", log.last_id());
     id_field(reply, "max-deleted-entry-id", log.max_deleted_id());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! XPENDING, XCLAIM, XAUTOCLAIM: what was delivered and not acknowledged.
+//! XPENDING, XCLAIM, XAUTOCLAIM: entries that were delivered and not acknowledged.
 
 use braid_base::number;
 use braid_engine::Call;
@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use super::{no_group, quoted, range_end, range_start, reply_entry, reply_id, strict_id};
 use crate::stream::{AutoClaimed, Claim, Claimed, Consumer, ConsumerId, Group, Log, Stream, StreamId};
 
-/// What XPENDING's longer form asks for.
+/// The arguments of XPENDING's longer form.
 struct Filter<'a> {
     min_idle: i64,
     start: StreamId,
@@ -112,7 +112,7 @@ fn list(reply: &mut ReplyBuffer, group: &Group, filter: &Filter<'_>, now: i64) {
     reply.end_array(header, count);
 }
 
-/// The consumer that claims, made if it is not there, and seen now.
+/// The claiming consumer, created if it is missing, with its seen time updated.
 fn claimant(group: &mut Group, name: &[u8], now: i64) -> Option<ConsumerId> {
     let id = group.find_consumer(name).or_else(|| group.create_consumer(name, now))?;
     if let Some(consumer) = group.consumer_mut(id) {
@@ -121,7 +121,7 @@ fn claimant(group: &mut Group, name: &[u8], now: i64) -> Option<ConsumerId> {
     Some(id)
 }
 
-/// One claimed entry, as its ID or whole.
+/// Replies with one claimed entry, as its ID or whole.
 fn reply_claimed(reply: &mut ReplyBuffer, log: &Log, id: StreamId, just_id: bool) {
     match log.get(id) {
         Some(entry) if !just_id => reply_entry(reply, entry),
@@ -129,7 +129,7 @@ fn reply_claimed(reply: &mut ReplyBuffer, log: &Log, id: StreamId, just_id: bool
     }
 }
 
-/// What stands behind the group, the consumer and the idle time of XCLAIM.
+/// The arguments of XCLAIM after the group, the consumer and the idle time.
 struct ClaimOptions {
     ids: SmallVec<[StreamId; 8]>,
     claim: Claim,
@@ -184,7 +184,7 @@ impl ClaimOptions {
                 }
             };
         }
-        // Clients' clocks may be ahead: what makes no sense is now.
+        // Clients' clocks may be ahead: an invalid time becomes the present.
         claim.delivery_time = delivery_time.filter(|at| (0..=now).contains(at)).unwrap_or(now);
         Ok(ClaimOptions { ids, claim, last_id })
     }
@@ -226,15 +226,15 @@ pub fn xclaim(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// What a consumer was given, as it is repeated: one by one, with the time and the number of its deliveries.
+/// Deliveries to a consumer, for the journal: one by one, with their time and number.
 #[derive(Default)]
 pub(super) struct Given {
     pub claimed: Vec<StreamId>,
-    /// Entries that no longer exist are no longer pending.
+    /// Deleted entries, which are no longer pending.
     pub gone: Vec<StreamId>,
-    /// The consumer was made.
+    /// The consumer was created.
     pub is_new: bool,
-    /// What the group has been given last has changed.
+    /// The group's last delivered ID has changed.
     pub advanced: bool,
 }
 
@@ -278,12 +278,12 @@ impl Given {
         for request in requests {
             call.keyspace.journal_as(&request.iter().map(|arg| &arg[..]).collect::<Vec<_>>());
         }
-        // Whatever it was, this repeats all of it.
+        // The requests above repeat all of it.
         call.keyspace.journal_nothing();
     }
 }
 
-/// Most entries that XAUTOCLAIM takes as its COUNT.
+/// Maximum COUNT of XAUTOCLAIM.
 const AUTO_CLAIM_MAX: i64 = i64::MAX / 16;
 
 pub fn xautoclaim(call: &mut Call) -> CommandResult {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! XREAD and XREADGROUP.
 //!
-//! Both first look at all streams, so that a refusal changes nothing, and then serve one after the other.
+//! Both first check all streams, so that a refusal changes nothing, and then serve one after the
+//! other.
 
 use braid_base::number;
 use braid_engine::Call;
@@ -15,8 +16,8 @@ use super::pending::Given;
 use super::{no_group, reply_entry, reply_fields, reply_id, strict_id};
 use crate::stream::{Group, Log, Stream, StreamId};
 
-/// The key positions of XREAD and XREADGROUP. Where STREAMS stands only the other options tell: a
-/// group may have that name.
+/// The key positions of XREAD and XREADGROUP. STREAMS can only be found by parsing the other
+/// options: a group may have that name.
 pub fn find_keys(args: &[&[u8]]) -> Option<Vec<(usize, KeyFlags)>> {
     let first = find_streams(args, |_| ())? + 1;
     let given = args.len().checked_sub(first)?;
@@ -27,13 +28,13 @@ pub fn find_keys(args: &[&[u8]]) -> Option<Vec<(usize, KeyFlags)>> {
     Some((first..first + given / 2).map(|index| (index, flags)).collect())
 }
 
-/// Whether a request has the option BLOCK.
+/// True if a request has the option BLOCK.
 pub fn may_wait(args: &[&[u8]]) -> bool {
     let mut found = false;
     find_streams(args, |option| found |= option == b"BLOCK").is_some() && found
 }
 
-/// The position of STREAMS; `visit` is told the options before it, in upper case.
+/// The position of STREAMS; `visit` gets the options before it, in upper case.
 fn find_streams(args: &[&[u8]], mut visit: impl FnMut(&[u8])) -> Option<usize> {
     let mut at = 1;
     loop {
@@ -51,13 +52,13 @@ fn find_streams(args: &[&[u8]], mut visit: impl FnMut(&[u8])) -> Option<usize> {
 
 /// The options before the streams.
 struct Options<'a> {
-    /// Most entries of each stream; `usize::MAX`: all.
+    /// Maximum number of entries of each stream; `usize::MAX`: all.
     most: usize,
     group: Option<(&'a [u8], &'a [u8])>,
     no_ack: bool,
-    /// When to give up waiting, if the command may wait (0: never).
+    /// Deadline of the wait, if the command may wait (0: none).
     deadline_ms: Option<i64>,
-    /// Keys, then as many IDs.
+    /// Keys, then the same number of IDs.
     streams: &'a [&'a [u8]],
 }
 
@@ -138,7 +139,7 @@ fn deadline_of(text: &[u8], now_ms: i64) -> Result<i64, CommandError> {
     blocking::deadline(Some(timeout), now_ms)
 }
 
-/// The arrays of streams that served something; begun with the first of them.
+/// The arrays of streams with entries in the reply; begun with the first of them.
 struct Served {
     header: Option<braid_resp::reply::Deferred>,
     count: usize,
@@ -165,8 +166,7 @@ impl Served {
     }
 }
 
-/// The ID by which XREAD is asked for a stream's last entry alone; where there is none it waits for
-/// the next one.
+/// The ID with which XREAD asks for a stream's last entry only; without one it waits for the next.
 const LAST_ENTRY: &[u8] = b"+";
 
 pub fn xread(call: &mut Call) -> CommandResult {
@@ -226,15 +226,14 @@ pub fn xread(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// Nothing to answer with: waits if the client wants that. `behind`: the IDs that XREAD was given,
-/// `$` replaced.
+/// There are no entries: waits if the client wants to. `behind`: XREAD's IDs, with `$` replaced.
 fn nothing(call: &mut Call, options: &Options<'_>, behind: &[StreamId]) -> CommandResult {
     let Some(deadline_ms) = options.deadline_ms else {
         call.reply.null_array();
         return Ok(());
     };
     let (keys, ids) = options.streams.split_at(options.streams.len() / 2);
-    // What `$` means is decided now: were it read again, nothing would ever be new.
+    // `$` is replaced now: parsed again later, it would exclude every new entry.
     let args = ids.contains(&&b"$"[..]).then(|| {
         let given = call.args.len() - ids.len();
         let fixed = call.args[given..].iter().zip(behind).map(|(id, behind)| match *id {
@@ -247,17 +246,17 @@ fn nothing(call: &mut Call, options: &Options<'_>, behind: &[StreamId]) -> Comma
     call.wait(Wait { heeds_loss, args, ..Wait::new(Stream::TYPE, keys, deadline_ms) })
 }
 
-/// Which entries a consumer asks for.
+/// The entries that a consumer asks for.
 #[derive(Clone, Copy)]
 enum Wanted {
-    /// Those that its group has not been given.
+    /// Entries not yet delivered to its group.
     New,
-    /// Those that it has pending, behind this one.
+    /// The consumer's pending entries after this one.
     Pending(StreamId),
 }
 
 impl Wanted {
-    /// Whether there is an answer now; who asks for pending entries always gets one, if only an empty one.
+    /// True if there is a reply now; a request for pending entries always gets one, even if empty.
     fn is_there(self, log: &Log, group: &Group) -> bool {
         match self {
             Wanted::Pending(_) => true,
@@ -294,7 +293,7 @@ pub fn xreadgroup(call: &mut Call) -> CommandResult {
             }
             b">" => Wanted::New,
             id => match strict_id(id, 0)? {
-                // Behind the greatest ID: that is how stock servers write `>`.
+                // After the greatest ID: stock servers represent `>` like this.
                 StreamId::MAX => Wanted::New,
                 id => Wanted::Pending(id),
             },
@@ -360,8 +359,8 @@ struct Delivery {
     no_ack: bool,
 }
 
-/// Replies with entries that the group has not been given, and makes them pending.
-/// Returns those that are pending now.
+/// Replies with entries not yet delivered to the group, and makes them pending. Returns the entries
+/// that are pending now.
 fn deliver(
     reply: &mut ReplyBuffer,
     log: &Log,
@@ -393,7 +392,7 @@ fn deliver(
     pending
 }
 
-/// Replies with entries that a consumer has pending; those that no longer exist come without fields.
+/// Replies with a consumer's pending entries; deleted ones come without fields.
 fn redeliver(
     reply: &mut ReplyBuffer,
     log: &Log,

@@ -6,12 +6,12 @@
 //! entry:  flags, ms - first.ms, seq - first.seq, value 1 ... value N, length    (the block's own fields)
 //!     or  flags, ms, seq, number of fields, field 1, value 1, ..., length                (other fields)
 //! ```
-//! `first` is the id under which the block is filed (that of the first entry ever put in it), `length` the
-//! number of list elements of the entry before it, so that entries can be walked backwards; the 0 ends that
+//! `first` is the block's key (the id of the first entry ever put in it), `length` the number of
+//! list elements of the previous entry, so that entries can be walked backwards; the 0 ends that
 //! walk. Deleting sets a flag and moves one from `live` to `deleted`.
 //!
-//! Readers here never panic and end early on a list that is no block; [`validate`] tells blocks from other
-//! lists.
+//! Readers here never panic and end early on a list that is not a block; [`validate`] distinguishes
+//! blocks from other lists.
 
 use super::id::StreamId;
 use braid_containers::listpack::{Element, Iter, Listpack};
@@ -19,12 +19,13 @@ use braid_containers::listpack::{Element, Iter, Listpack};
 const DELETED: i64 = 1;
 const SAME_FIELDS: i64 = 2;
 
-/// Bytes to which a growing block's memory is doubled: the content then fills an allocator's class of 4096.
+/// Limit up to which a growing block's memory is doubled: the content then fills a size class of
+/// 4096.
 const ROOM_MAX: usize = 4095;
-/// Most bytes around one text of a list: encoding byte and length, length backwards.
+/// Maximum overhead of one text in a list, in bytes: encoding byte and length, length backwards.
 const AROUND: usize = 10;
 
-/// What stands at the front of a block.
+/// The header of a block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Header {
     pub live: u64,
@@ -43,7 +44,7 @@ pub(super) struct Found<'a> {
     pub deleted: bool,
     /// Place of its first element.
     pub at: usize,
-    /// Place behind its last.
+    /// Place after its last element.
     pub end: usize,
     pub fields: Fields<'a>,
 }
@@ -51,7 +52,7 @@ pub(super) struct Found<'a> {
 /// The fields of an entry with their values.
 #[derive(Clone)]
 pub struct Fields<'a> {
-    /// The block's own fields, for an entry that has just those.
+    /// The block's own fields, for an entry with exactly those.
     names: Option<Iter<'a>>,
     rest: Iter<'a>,
     left: usize,
@@ -101,7 +102,7 @@ impl Header {
     }
 }
 
-/// Reads the entry at a place, in a block filed under `first`.
+/// Reads the entry at a place, in a block with the key `first`.
 #[inline]
 pub(super) fn entry_at<'a>(
     list: &'a Listpack,
@@ -123,7 +124,7 @@ pub(super) fn entry_at<'a>(
     Some(Found { id: first.plus(delta), deleted: flags & DELETED != 0, at, end: elements.place(), fields })
 }
 
-/// Place of the entry that ends before `end`; `None` when there is none.
+/// Place of the entry that ends before `end`; `None` if there is none.
 #[inline]
 pub(super) fn entry_before(list: &Listpack, end: usize) -> Option<usize> {
     let mut at = list.prev(end)?;
@@ -135,19 +136,19 @@ pub(super) fn entry_before(list: &Listpack, end: usize) -> Option<usize> {
     (length > 0).then_some(at)
 }
 
-/// The last entry's id, whether deleted or not.
+/// The last entry's id, even if that is deleted.
 pub(super) fn last_id(list: &Listpack, first: StreamId) -> Option<StreamId> {
     let header = Header::read(list)?;
     Some(entry_at(list, first, &header, entry_before(list, list.end())?)?.id)
 }
 
-/// A bound of the bytes that an entry adds to a block of its own.
+/// Upper bound of the bytes that an entry adds to a block of its own.
 pub(super) fn bytes_max(pairs: &[(&[u8], &[u8])]) -> usize {
     let texts = pairs.iter().map(|(field, value)| 2 * (field.len() + AROUND) + value.len() + AROUND);
     texts.fold(8 * (AROUND + 2), usize::saturating_add)
 }
 
-/// A new block with one entry, which gets the id `first`.
+/// A new block with one entry, whose id is `first`.
 pub(super) fn create(first: StreamId, pairs: &[(&[u8], &[u8])]) -> Listpack {
     let mut list = Listpack::with_capacity(bytes_max(pairs).min(ROOM_MAX));
     list.push_back_int(0);
@@ -159,7 +160,7 @@ pub(super) fn create(first: StreamId, pairs: &[(&[u8], &[u8])]) -> Listpack {
     list
 }
 
-/// Adds an entry at the end. The caller has seen to it that there is room below the limit of a packed list.
+/// Appends an entry. The caller ensures that there is room below the limit of a packed list.
 #[inline]
 pub(super) fn append(list: &mut Listpack, first: StreamId, id: StreamId, pairs: &[(&[u8], &[u8])]) {
     let room = list.room().1;
@@ -210,13 +211,13 @@ fn has_fields(list: &Listpack, pairs: &[(&[u8], &[u8])]) -> bool {
 
 /// Flags the entry at a place as deleted.
 pub(super) fn mark_deleted(list: &mut Listpack, at: usize) {
-    // Flags stay below 128, so the element keeps its size and places after it stay right.
+    // Flags stay below 128, so the element keeps its size and later places stay valid.
     if let Some(flags) = list.get(at).and_then(|element| element.as_i64()) {
         list.replace_int(at, flags | DELETED);
     }
 }
 
-/// Adds to the numbers of live and deleted entries.
+/// Adds to the counts of live and deleted entries.
 #[inline]
 pub(super) fn change_counts(list: &mut Listpack, live: i64, deleted: i64) {
     let Some(live_at) = list.first() else { return };
@@ -232,8 +233,9 @@ pub(super) fn change_counts(list: &mut Listpack, live: i64, deleted: i64) {
     }
 }
 
-/// Checks that a list is a block filed under `first`: numbers where they belong, entries that fill the list
-/// with ascending ids, none before `first`, and counts that agree. Returns the last entry's id.
+/// Validates a list as a block with the key `first`: numbers where required, entries that fill the
+/// list with ascending ids, none before `first`, and counts that agree. Returns the last entry's
+/// id.
 pub(super) fn validate(list: &Listpack, first: StreamId) -> Option<StreamId> {
     let header = Header::read(list)?;
     if count(list.get(list.prev(header.entries_at)?)) != Some(0) {

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Consumer groups: who was given which entries and has not yet acknowledged them.
+//! Consumer groups: which entries were delivered to which consumer and not yet acknowledged.
 //!
-//! A group keeps each pending entry once, in the order of ids, with the number of its consumer; every
-//! consumer keeps the ids of its own. Invariant: an id is in the set of exactly the consumer that its pending
-//! entry names, if it names one (while a group is loaded, entries come before consumers).
+//! A group keeps each pending entry once, in the order of ids, with the number of its consumer;
+//! every consumer keeps the ids of its own. Invariant: an id is in the set of exactly the consumer
+//! that its pending entry names, if it names one (while a group is loaded, entries come before
+//! consumers).
 //!
-//! A clone shares all that is pending until one of the two changes it ([`CowMap`]): so to copy a
-//! group takes as long as it has consumers.
+//! A clone shares all pending entries until one of the two changes them ([`CowMap`]), so copying a
+//! group takes time in proportion to its consumers.
 //!
-//! The rules by which groups count what they have read, and how far behind they are, are those of Redis 7.2,
-//! with one correction that Redis 8 and Valkey 9 have made ([`Group::advance`]).
+//! The rules by which groups count the entries that they have read, and their lag, are those of
+//! Redis 7.2, with one correction that Redis 8 and Valkey 9 have made ([`Group::advance`]).
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeInclusive};
@@ -21,7 +22,7 @@ use super::log::Log;
 use braid_containers::cow::CowBox;
 use braid_containers::cow_map::CowMap;
 
-/// What is pending in a group, and for a consumer: as many in a leaf as fit 1024 bytes.
+/// Pending entries of a group or a consumer: as many per leaf as fit 1024 bytes.
 type PendingEntries = CowMap<StreamId, Pending, 25>;
 type PendingIds = CowMap<StreamId, (), 63>;
 
@@ -35,11 +36,11 @@ const UNOWNED: ConsumerId = ConsumerId(u32::MAX);
 /// An entry delivered and not acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pending {
-    /// When it was last delivered, Unix time in milliseconds.
+    /// Time of the last delivery, Unix time in milliseconds.
     pub delivery_time: i64,
-    /// How often it was delivered.
+    /// Number of deliveries.
     pub delivery_count: u64,
-    /// To whom.
+    /// The consumer that got it.
     pub consumer: ConsumerId,
 }
 
@@ -47,9 +48,9 @@ pub struct Pending {
 #[derive(Clone, Debug)]
 pub struct Consumer {
     name: Box<[u8]>,
-    /// When it last tried to read or claim, Unix time in milliseconds.
+    /// Time of its last attempt to read or claim, Unix time in milliseconds.
     pub seen_time: i64,
-    /// When it last succeeded; -1 means never.
+    /// Time of its last success; -1 means never.
     pub active_time: i64,
     pending: PendingIds,
 }
@@ -71,12 +72,12 @@ impl Consumer {
     }
 }
 
-/// What XCLAIM asks for.
+/// The arguments of XCLAIM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// The present time, Unix time in milliseconds.
     pub now: i64,
-    /// Only entries last delivered at least so many milliseconds ago.
+    /// Claim only entries last delivered at least this many milliseconds ago.
     pub min_idle: i64,
     /// The delivery time to set (IDLE, TIME; else `now`).
     pub delivery_time: i64,
@@ -88,25 +89,25 @@ pub struct Claim {
     pub force: bool,
 }
 
-/// What became of one id of XCLAIM.
+/// The result for one id of XCLAIM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claimed {
     /// It now belongs to the consumer.
     Yes,
     /// It is not pending, or not idle long enough, or there is no such entry.
     No,
-    /// The entry no longer exists; it was pending and no longer is.
+    /// The entry was deleted; it was pending and no longer is.
     Gone(Pending),
 }
 
-/// What XAUTOCLAIM did.
+/// The result of XAUTOCLAIM.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AutoClaimed {
-    /// Where to go on: the next pending id, `0-0` when all were looked at.
+    /// Where to continue: the next pending id, `0-0` at the end.
     pub next: StreamId,
     /// Ids that now belong to the consumer.
     pub claimed: Vec<StreamId>,
-    /// Ids that were pending, but whose entries no longer exist; they no longer are.
+    /// Ids of deleted entries that were pending and no longer are.
     pub gone: Vec<(StreamId, Pending)>,
 }
 
@@ -115,8 +116,8 @@ pub struct AutoClaimed {
 pub struct Group {
     /// The last id delivered.
     pub last_id: StreamId,
-    /// How many entries the group has read, counted from the stream's very first; `None` when that is not
-    /// known.
+    /// Number of entries that the group has read, counted from the stream's very first; `None` if
+    /// unknown.
     pub entries_read: Option<u64>,
     pending: PendingEntries,
     consumers: Vec<Option<CowBox<Consumer>>>,
@@ -124,7 +125,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// A group that has been given everything up to `last_id`.
+    /// A group to which everything up to `last_id` was delivered.
     pub fn new(last_id: StreamId, entries_read: Option<u64>) -> Group {
         Group { last_id, entries_read, ..Group::default() }
     }
@@ -136,7 +137,7 @@ impl Group {
         self.by_name.get(name).copied()
     }
 
-    /// Creates a consumer; `None` when there is one of this name.
+    /// Creates a consumer; `None` if there is one with this name.
     pub fn create_consumer(&mut self, name: &[u8], now: i64) -> Option<ConsumerId> {
         if self.by_name.contains_key(name) {
             return None;
@@ -156,7 +157,7 @@ impl Group {
         Some(id)
     }
 
-    /// Deletes a consumer with all that is pending for it: how many entries that were.
+    /// Deletes a consumer with its pending entries; returns their number.
     pub fn delete_consumer(&mut self, name: &[u8]) -> Option<usize> {
         let id = self.by_name.remove(name)?;
         let consumer = self.consumers.get_mut(id.0 as usize)?.take()?;
@@ -174,7 +175,7 @@ impl Group {
         self.consumers.get(id.0 as usize)?.as_deref()
     }
 
-    /// A consumer, to set its times.
+    /// A consumer, for changing its times.
     pub fn consumer_mut(&mut self, id: ConsumerId) -> Option<&mut Consumer> {
         self.consumers.get_mut(id.0 as usize)?.as_deref_mut()
     }
@@ -211,14 +212,15 @@ impl Group {
         range.map(|(id, pending)| (*id, pending))
     }
 
-    /// Makes an entry pending for a consumer, as delivered now for the first time; whoever had it loses it.
+    /// Makes an entry pending for a consumer, as delivered now for the first time; a previous owner
+    /// loses it.
     pub fn deliver(&mut self, id: StreamId, consumer: ConsumerId, now: i64) {
         if self.consumer(consumer).is_some() {
             self.give(id, Pending { delivery_time: now, delivery_count: 1, consumer });
         }
     }
 
-    /// Counts another delivery of an entry that is pending (a consumer reads its history).
+    /// Counts another delivery of a pending entry (a consumer reads its history).
     pub fn redeliver(&mut self, id: StreamId, now: i64) {
         if let Some(pending) = self.pending.get_mut(&id) {
             pending.delivery_time = now;
@@ -226,7 +228,7 @@ impl Group {
         }
     }
 
-    /// Removes an entry from those pending: XACK, or because it no longer exists.
+    /// Removes a pending entry: it is acknowledged (XACK), or deleted.
     pub fn acknowledge(&mut self, id: StreamId) -> Option<Pending> {
         let pending = self.pending.remove(&id)?;
         if let Some(consumer) = self.consumer_mut(pending.consumer) {
@@ -248,7 +250,7 @@ impl Group {
         }
     }
 
-    /// One id of XCLAIM. Sets the consumer's active time when it gets the entry.
+    /// Claims one id (XCLAIM). Sets the consumer's active time if it gets the entry.
     pub fn claim(&mut self, log: &Log, id: StreamId, consumer: ConsumerId, claim: &Claim) -> Claimed {
         if self.consumer(consumer).is_none() {
             return Claimed::No;
@@ -259,7 +261,7 @@ impl Group {
         let delivery_count = match self.pending.get(&id) {
             Some(pending) if !is_idle(pending, claim.now, claim.min_idle) => return Claimed::No,
             Some(pending) => pending.delivery_count,
-            // As when delivered; the count is then raised again, as in Redis.
+            // As after a delivery; the count is then incremented again, as in Redis.
             None if claim.force => 1,
             None => return Claimed::No,
         };
@@ -274,8 +276,9 @@ impl Group {
         Claimed::Yes
     }
 
-    /// XAUTOCLAIM: looks at up to ten times `count` pending entries from `start` on, and gives up to `count`
-    /// that are idle for `min_idle` milliseconds to the consumer; entries that no longer exist count as well.
+    /// XAUTOCLAIM: examines up to ten times `count` pending entries from `start` on, and gives up
+    /// to `count` that are idle for `min_idle` milliseconds to the consumer; deleted entries count
+    /// as well.
     pub fn auto_claim(
         &mut self,
         log: &Log,
@@ -310,13 +313,13 @@ impl Group {
 
     // Progress.
 
-    /// Notes that an entry was delivered to the group, if it is beyond what was before; true when it is.
+    /// Records a delivery to the group, if it is beyond the previous ones; true if so.
     pub fn advance(&mut self, log: &Log, id: StreamId) -> bool {
         if id <= self.last_id {
             return false;
         }
-        // Redis 7.2 asks about tombstones from `id` on, and so overlooks those between; Redis 8 and Valkey 9
-        // answer as here.
+        // Redis 7.2 looks for tombstones from `id` on, and so misses those in between; Redis 8 and
+        // Valkey 9 do as here.
         let intact = !log.has_tombstones(self.last_id, StreamId::MAX);
         match &mut self.entries_read {
             Some(count) if intact => *count = count.saturating_add(1),
@@ -327,9 +330,9 @@ impl Group {
         true
     }
 
-    /// How many entries the group has yet to be given, as Redis from 8.0 on tells it: a group that
-    /// was given none of those that are left lags behind by all of them, whatever `entries_read`
-    /// was set to. `None` when that cannot be known.
+    /// Number of entries not yet delivered to the group, as Redis from 8.0 on reports it: a group
+    /// that got none of the present entries lags by all of them, whatever `entries_read` was set
+    /// to. `None` if it cannot be known.
     pub fn lag_by_entries(&self, log: &Log) -> Option<i64> {
         let Some(first) = log.range(StreamId::MIN, StreamId::MAX).next() else { return Some(0) };
         if self.last_id < first.id && !log.has_tombstones(first.id, StreamId::MAX) {
@@ -338,8 +341,8 @@ impl Group {
         self.lag(log)
     }
 
-    /// How many entries the group has yet to be given, as Redis 7 and Valkey tell it; `None` when
-    /// that cannot be known.
+    /// Number of entries not yet delivered to the group, as Redis 7 and Valkey report it; `None` if
+    /// it cannot be known.
     pub fn lag(&self, log: &Log) -> Option<i64> {
         if log.entries_added() == 0 {
             return Some(0);
@@ -353,13 +356,14 @@ impl Group {
 
     // Loading.
 
-    /// Adds a pending entry whose consumer comes later; false when the id is already pending.
+    /// Adds a pending entry whose consumer follows later; false if the id is already pending.
     pub fn load_pending(&mut self, id: StreamId, delivery_time: i64, delivery_count: u64) -> bool {
         let pending = Pending { delivery_time, delivery_count, consumer: UNOWNED };
         self.pending.insert(id, pending).is_none()
     }
 
-    /// Gives a loaded pending entry to its consumer; false when there is no such entry or it has one already.
+    /// Assigns a loaded pending entry to its consumer; false if there is no such entry or it has
+    /// one already.
     pub fn load_owner(&mut self, id: StreamId, owner: ConsumerId) -> bool {
         let unowned = self.pending.get_mut(&id).filter(|pending| pending.consumer == UNOWNED);
         let (Some(pending), Some(Some(consumer))) = (unowned, self.consumers.get_mut(owner.0 as usize))
@@ -370,15 +374,16 @@ impl Group {
         consumer.pending.insert(id, ()).is_none()
     }
 
-    /// True when every pending entry has its consumer; a loaded group for which it is not must be refused.
+    /// True if every pending entry has its consumer; a loaded group that is incomplete must be
+    /// refused.
     pub fn is_complete(&self) -> bool {
         self.consumers.iter().flatten().map(|consumer| consumer.pending_len()).sum::<usize>()
             == self.pending.len()
     }
 
-    /// Bytes taken from the allocator, about.
+    /// Approximate number of bytes allocated.
     pub fn memory_bytes(&self) -> usize {
-        // A name stands there twice, the second time in a node of the names' map.
+        // A name is stored twice, the second time in a node of the map by name.
         let consumer = |consumer: &CowBox<Consumer>| {
             size_class(CowBox::<Consumer>::bytes())
                 + 2 * size_class(consumer.name.len())
@@ -396,7 +401,7 @@ fn is_idle(pending: &Pending, now: i64, min_idle: i64) -> bool {
 }
 
 impl Log {
-    /// True when an entry between these ids, both included, may have been deleted.
+    /// True if an entry between these ids, both included, may have been deleted.
     pub fn has_tombstones(&self, start: StreamId, end: StreamId) -> bool {
         let deleted = self.max_deleted_id();
         if self.is_empty() || deleted == StreamId::MIN || self.first_id() > deleted {
@@ -405,8 +410,8 @@ impl Log {
         start <= deleted && deleted <= end
     }
 
-    /// How many entries were ever added up to this id, when deletions leave that knowable: for the last id,
-    /// for the first entry, for anything before it, and for an empty stream.
+    /// Number of entries ever added up to this id, if deletions leave that knowable: for the last
+    /// id, for the first entry, for anything before it, and for an empty stream.
     pub fn entries_up_to(&self, id: StreamId) -> Option<u64> {
         let added = self.entries_added();
         if added == 0 || (self.is_empty() && id <= self.last_id()) || id == self.last_id() {

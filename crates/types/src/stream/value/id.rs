@@ -10,14 +10,14 @@ use braid_base::number::parse_u64_lenient;
 pub struct StreamId {
     /// Unix time in milliseconds.
     pub ms: u64,
-    /// Tells entries of one millisecond apart.
+    /// Distinguishes entries of one millisecond.
     pub seq: u64,
 }
 
-/// The id asked for by XADD.
+/// The id given to XADD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdRequest {
-    /// `*`: the present time, or the next id if the stream is already there or beyond.
+    /// `*`: the present time, or the next id if the stream has reached it already.
     Auto,
     /// `ms-*`: the next sequence number of a given time.
     Partial(u64),
@@ -40,7 +40,7 @@ impl StreamId {
     /// The greatest id.
     pub const MAX: StreamId = StreamId { ms: u64::MAX, seq: u64::MAX };
 
-    /// An id of its two parts.
+    /// An id from its two parts.
     pub const fn new(ms: u64, seq: u64) -> StreamId {
         StreamId { ms, seq }
     }
@@ -61,8 +61,8 @@ impl StreamId {
         }
     }
 
-    /// Reads `ms-seq`, or `ms` with `missing_seq` in place of the rest. (`-`, `+`, `$`, `>` and a leading `(`
-    /// are the command's to recognise.)
+    /// Parses `ms-seq`, or `ms` with `missing_seq` as the default. (Commands parse `-`, `+`, `$`,
+    /// `>` and a leading `(` themselves.)
     pub fn parse(text: &[u8], missing_seq: u64) -> Option<StreamId> {
         match text.iter().position(|&byte| byte == b'-') {
             None => Some(StreamId { ms: parse_u64_lenient(text)?, seq: missing_seq }),
@@ -79,7 +79,7 @@ impl StreamId {
         let id = match request {
             IdRequest::Auto if now_ms > last.ms => StreamId { ms: now_ms, seq: 0 },
             IdRequest::Auto => last.next().ok_or(IdError::Exhausted)?,
-            // Never on into the next millisecond: the caller asked for this one.
+            // Never into the next millisecond: the caller asked for this one.
             IdRequest::Partial(ms) if ms == last.ms => {
                 StreamId { ms, seq: last.seq.checked_add(1).ok_or(IdError::NotGreater)? }
             }
@@ -100,7 +100,7 @@ impl StreamId {
 }
 
 impl IdRequest {
-    /// Reads what XADD takes: `*`, `ms-*`, `ms-seq`, `ms` (then the sequence number is 0).
+    /// Parses an id of XADD: `*`, `ms-*`, `ms-seq`, `ms` (with sequence number 0).
     pub fn parse(text: &[u8]) -> Option<IdRequest> {
         if text == b"*" {
             return Some(IdRequest::Auto);

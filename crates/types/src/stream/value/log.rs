@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The entries of a stream: blocks in the order of their ids, and the numbers that Redis keeps about them.
+//! The entries of a stream: blocks in the order of their ids, and the counters that Redis keeps.
 //!
-//! The last block is at hand, the others are in a map by their first id; so appending touches one
-//! block only, and the map once in about a hundred entries. Blocks that are not the last have no
-//! spare memory. A clone shares them until one of the two changes them.
+//! The last block is separate, the others are in a map by their first id, so appending touches only
+//! one block, and the map once in about a hundred entries. Blocks other than the last have no spare
+//! memory. A clone shares them until one of the two changes them.
 //!
-//! Invariants: ids ascend through all blocks; there is a last block unless there is none at all; `len` is the
-//! sum of the blocks' live entries; every block is one that `block::validate` accepts.
+//! Invariants: ids ascend through all blocks; there is a last block unless there is none at all;
+//! `len` is the sum of the blocks' live entries; every block passes `block::validate`.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use braid_containers::cow_map::{self, CowMap};
 pub use braid_containers::limits::BlockLimits;
 use braid_containers::listpack::{Listpack, MAX_BYTES};
 
-/// Blocks in a leaf: as many as fit 1024 bytes.
+/// Blocks per leaf: as many as fit 1024 bytes.
 const LEAF: usize = 42;
 
 /// Why an entry was not appended.
@@ -30,11 +30,11 @@ pub enum AppendError {
     TooLarge,
 }
 
-/// A block from outside that is none, or does not follow the one before it.
+/// An untrusted block is invalid, or does not follow the previous one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidBlock;
 
-/// What [`Log::trim`] keeps.
+/// The entries that [`Log::trim`] keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trim {
     /// This many entries.
@@ -82,13 +82,13 @@ impl Log {
         self.last_id
     }
 
-    /// The id of the first entry, `0-0` when there is none.
+    /// The id of the first entry, `0-0` if there is none.
     #[inline]
     pub fn first_id(&self) -> StreamId {
         self.first_id
     }
 
-    /// The greatest id of an entry that was deleted by name (XDEL), `0-0` when none was.
+    /// The greatest id of an entry deleted by XDEL, `0-0` if there was none.
     #[inline]
     pub fn max_deleted_id(&self) -> StreamId {
         self.max_deleted_id
@@ -128,7 +128,7 @@ impl Log {
         let texts = pairs.iter().fold(0, |sum: usize, (field, value)| {
             sum.saturating_add(field.len()).saturating_add(value.len())
         });
-        // Only large or many texts need the exact bound of what they take.
+        // Only large or many texts need the exact bound of their size.
         if texts.saturating_add(pairs.len().saturating_mul(64)) > MAX_BYTES / 4
             && block::bytes_max(pairs) > MAX_BYTES
         {
@@ -157,7 +157,7 @@ impl Log {
         }
     }
 
-    /// Deletes an entry; false when there is none with this id.
+    /// Deletes an entry; false if there is none with this id.
     pub fn delete(&mut self, id: StreamId) -> bool {
         let Some((first, at)) = self.find(id).map(|(first, found)| (first, found.at)) else { return false };
         let Some(list) = self.block_mut(first) else { return false };
@@ -175,9 +175,9 @@ impl Log {
         true
     }
 
-    /// Removes entries from the front; how many were removed. `whole_blocks` (the `~` of the commands)
-    /// removes only blocks all of whose entries go; `limit` stops before a block that would bring the number
-    /// above it (0 means no limit).
+    /// Removes entries from the front; returns their number. `whole_blocks` (the `~` of the
+    /// commands) removes only blocks as a whole; `limit` stops before a block that would exceed
+    /// that number (0 means no limit).
     pub fn trim(&mut self, keep: Trim, whole_blocks: bool, limit: u64) -> u64 {
         let mut removed = 0;
         while let Some((first, list)) = self.blocks().next() {
@@ -264,7 +264,7 @@ impl Log {
 
     // Reading.
 
-    /// True when an entry with this id is there.
+    /// True if there is an entry with this id.
     pub fn contains(&self, id: StreamId) -> bool {
         self.find(id).is_some()
     }
@@ -280,7 +280,7 @@ impl Log {
         self.range(id, id).next()
     }
 
-    /// The last entry that is still there.
+    /// The last entry that is not deleted.
     pub fn last_entry(&self) -> Option<LogEntry<'_>> {
         self.range_back(StreamId::MIN, StreamId::MAX).next()
     }
@@ -300,7 +300,7 @@ impl Log {
         LogRange { blocks, current: None, start, end, backward: true }
     }
 
-    /// The blocks in order, each with the id it is filed under (RDB, DUMP, DEBUG).
+    /// The blocks in order, each with its key (RDB, DUMP, DEBUG).
     pub fn blocks(&self) -> Blocks<'_> {
         Blocks { sealed: self.sealed.iter(), tail: self.tail.as_ref().map(|(first, list)| (*first, list)) }
     }
@@ -314,7 +314,7 @@ impl Log {
         let tail = self.tail.as_ref().map(|(first, list)| (*first, list));
         let from = |first| self.sealed.range(Bound::Included(first), Bound::Unbounded);
         let sealed = match tail {
-            // Everything wanted is in the last block.
+            // All wanted entries are in the last block.
             Some((first, _)) if first <= start => from(first),
             _ if start == StreamId::MIN => self.sealed.iter(),
             _ => match self.sealed.range(Bound::Unbounded, Bound::Included(start)).next_back() {
@@ -327,7 +327,7 @@ impl Log {
 
     // From outside.
 
-    /// Adds a block behind all others (loading). `bytes` are those of its packed list; they may be anything.
+    /// Appends a block (loading). `bytes` are those of its packed list, untrusted.
     pub fn push_block(&mut self, first: StreamId, bytes: &[u8]) -> Result<(), InvalidBlock> {
         let list = Listpack::from_bytes(bytes).ok_or(InvalidBlock)?;
         let last = block::validate(&list, first).ok_or(InvalidBlock)?;
@@ -362,7 +362,7 @@ fn is_full(list: &Listpack, texts: usize, pairs: &[(&[u8], &[u8])], limits: &Blo
     if list.byte_len().saturating_add(texts) >= most {
         return true;
     }
-    // Near the limit of all lists what surrounds the texts counts, too.
+    // Near the limit of all lists the overhead of the texts counts, too.
     if list.byte_len() > MAX_BYTES / 2 && !list.safe_to_add(block::bytes_max(pairs)) {
         return true;
     }
@@ -395,7 +395,7 @@ struct Cursor<'a> {
     first: StreamId,
     list: &'a Listpack,
     header: Header,
-    /// Upwards the place of the next entry, downwards the place behind it.
+    /// Upwards the place of the next entry, downwards the place after it.
     at: usize,
 }
 
@@ -434,7 +434,7 @@ impl<'a> LogRange<'a> {
             cursor.at = if self.backward { found.at } else { found.end };
             let (too_early, too_late) = (found.id < self.start, found.id > self.end);
             if (self.backward && too_early) || (!self.backward && too_late) {
-                // Nothing that is wanted comes any more.
+                // No more entries follow.
                 (self.start, self.end) = (StreamId::MAX, StreamId::MIN);
                 return None;
             }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Streams: entries of fields and values in the order of their ids, and consumer groups that share out the
-//! entries.
+//! Streams: entries of fields and values in the order of their ids, and consumer groups that
+//! distribute the entries.
 //!
-//! The entries are a [`Log`] of blocks in Redis's own format (`block.rs`), because RDB files and DUMP
-//! payloads carry the blocks as they are; groups ([`Group`]) only know ids. Commands take both apart with
-//! [`Stream::split_mut`]: what a group does often asks the log whether an entry still exists.
+//! The entries are a [`Log`] of blocks in Redis's own format (`block.rs`), because RDB files and
+//! DUMP payloads contain the blocks as they are; groups ([`Group`]) only know ids. Commands borrow
+//! both with [`Stream::split_mut`]: operations on a group often ask the log whether an entry still
+//! exists.
 //!
 //! This module knows no clock, no locks and no commands: times are passed in.
 
@@ -25,7 +26,7 @@ pub use log::{AppendError, BlockLimits, Blocks, InvalidBlock, Log, LogEntry, Log
 
 use braid_containers::listpack::LARGE_PACKED;
 
-/// From so many blocks on a stream is large ([`Stream::is_large`]), or from so many consumers and
+/// A stream of this many blocks is large ([`Stream::is_large`]), or of this many consumers and
 /// pending entries together.
 const LARGE_BLOCKS: usize = 32;
 const LARGE_GROUPS: usize = 2048;
@@ -47,7 +48,7 @@ impl Stream {
         Stream::default()
     }
 
-    /// True when to read all of it takes long: then [`Stream::cow`] is better than a copy.
+    /// True if reading all of it takes long: then [`Stream::cow`] is better than a copy.
     pub fn is_large(&self) -> bool {
         let groups = || self.groups.iter().map(|(_, group)| 1 + group.consumers_len() + group.pending_len());
         let bytes = || self.log.blocks().map(|(_, block)| block.byte_len()).sum::<usize>();
@@ -56,8 +57,8 @@ impl Stream {
             || bytes() > LARGE_PACKED
     }
 
-    /// The stream as it is now, for reading, sharing what stays as it is (see
-    /// [`cow`](braid_containers::cow)): entries, and what groups have pending.
+    /// A copy for reading that shares entries and pending entries until they change (see
+    /// [`cow`](braid_containers::cow)).
     pub fn cow(&self) -> Stream {
         self.clone()
     }
@@ -68,7 +69,7 @@ impl Stream {
         &self.log
     }
 
-    /// The entries, to be changed.
+    /// The entries, for changing.
     #[inline]
     pub fn log_mut(&mut self) -> &mut Log {
         &mut self.log
@@ -80,13 +81,13 @@ impl Stream {
         &self.groups
     }
 
-    /// The groups, to be changed, and the entries to ask meanwhile.
+    /// The groups, for changing, and the entries to query meanwhile.
     #[inline]
     pub fn split_mut(&mut self) -> (&Log, &mut Groups) {
         (&self.log, &mut self.groups)
     }
 
-    /// Bytes taken from the allocator, without this struct itself.
+    /// Bytes allocated, without this struct itself.
     pub fn memory_bytes(&self) -> usize {
         let groups =
             self.groups.iter().map(|(name, group)| name.len() + size_of::<Group>() + group.memory_bytes());
@@ -110,12 +111,12 @@ impl Groups {
         self.0.get(name)
     }
 
-    /// The group of this name, to be changed.
+    /// The group with this name, for changing.
     pub fn get_mut(&mut self, name: &[u8]) -> Option<&mut Group> {
         self.0.get_mut(name)
     }
 
-    /// Adds a group; false, and nothing is changed, when there is one of this name.
+    /// Adds a group; false, with nothing changed, if there is one with this name.
     pub fn create(&mut self, name: &[u8], group: Group) -> bool {
         let is_new = !self.0.contains_key(name);
         if is_new {
@@ -124,7 +125,7 @@ impl Groups {
         is_new
     }
 
-    /// Removes a group with its consumers and all that is pending.
+    /// Removes a group with its consumers and pending entries.
     pub fn remove(&mut self, name: &[u8]) -> Option<Group> {
         self.0.remove(name)
     }

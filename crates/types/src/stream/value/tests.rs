@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A stream against a plain model (a list of entries), its blocks against bytes that Redis wrote, and the
-//! rules of groups.
+//! A stream against a plain model (a list of entries), its blocks against bytes written by Redis,
+//! and the rules of groups.
 
 use proptest::prelude::*;
 
@@ -207,7 +207,7 @@ proptest! {
 
 #[test]
 fn blocks_are_those_of_redis() {
-    // The block in DUMP's answer of Redis 7.0.15 after the same commands.
+    // The block in a DUMP reply of Redis 7.0.15 after the same commands.
     let mut stream = Stream::new();
     add(&mut stream, id(1000, 5), &[("name", "ann"), ("age", "31")], &LIMITS);
     add(&mut stream, id(1000, 6), &[("name", "bob"), ("age", "42")], &LIMITS);
@@ -234,7 +234,7 @@ fn blocks_end_at_their_limits() {
     };
     assert_eq!(sizes(&LIMITS, "v"), [100, 100, 50]);
     assert_eq!(sizes(&BlockLimits { bytes_max: 0, entries_max: 0 }, "v"), [250]);
-    // 1000 bytes a value: the fifth would reach 4096.
+    // 1000 bytes per value: the fifth would reach 4096.
     assert_eq!(sizes(&LIMITS, &"v".repeat(1000))[..2], [4, 4]);
 }
 
@@ -290,8 +290,8 @@ fn ids_for_new_entries() {
     }
 }
 
-/// A stream with entries 1-0 to 6-0 and a group with two consumers, the first of which was given 1-0 to 4-0
-/// at time 100.
+/// A stream with entries 1-0 to 6-0 and a group with two consumers, the first of which got 1-0 to
+/// 4-0 at time 100.
 fn with_group() -> (Stream, ConsumerId, ConsumerId) {
     let mut stream = Stream::new();
     (1..=6).for_each(|ms| add(&mut stream, id(ms, 0), &[("f", "v")], &LIMITS));
@@ -398,8 +398,8 @@ fn lag_follows_the_rules_of_redis() {
     assert_eq!(Group::default().lag(&Log::default()), Some(0));
 }
 
-/// A count of entries read that was set ahead of the stream does not matter before the first entry
-/// is given out. The figures are those of Redis 8.0.
+/// A number of entries read that was set ahead of the stream does not matter before the first
+/// delivery. The figures are those of Redis 8.0.
 #[test]
 fn lag_by_the_rules_of_redis_8() {
     let mut stream = Stream::default();

@@ -96,9 +96,9 @@ pub(super) fn incrbyfloat(call: &mut Call) -> CommandResult {
     }
     let mut text = Vec::with_capacity(number::INTEGER_LEN_MAX * 2);
     sum.write_human(&mut text);
-    // Text it stays, even when it reads as an integer: as OBJECT ENCODING of stock servers shows.
+    // It stays text even if it reads as an integer, as OBJECT ENCODING of stock servers shows.
     call.keyspace.set_as(Event::string("incrbyfloat"), key, Value::plain(&text, false), Expiry::Keep);
-    // Others may add floats differently.
+    // Other servers may add floats differently.
     call.keyspace.journal_as(&[b"SET", key, &text, b"KEEPTTL"]);
     call.reply.bulk(&text);
     Ok(())

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! LCS: the longest common subsequence. The algorithm and its limits are in `braid_containers::lcs`.
+//! LCS: the longest common subsequence. The algorithm and its limits are in
+//! `braid_containers::lcs`.
 
 use braid_containers::lcs::{self, Match};
 use braid_engine::Call;

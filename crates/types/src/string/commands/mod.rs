@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Commands on string values: the rows of all of them, and the bodies that read.
 //!
-//! Flow: the dispatcher has checked arity and memory and holds the locks of the shards that `.keys(..)`
-//! names. Bodies read or change values and write the reply. What sets whole values is in `set.rs`, what
-//! changes them in place in `edit.rs`, LCS in `lcs.rs`.
+//! Flow: the dispatcher has checked arity and memory and holds the locks of the shards that
+//! `.keys(..)` names. Bodies read or change values and write the reply. Commands that set whole
+//! values are in `set.rs`, changes in place in `edit.rs`, LCS in `lcs.rs`.
 //!
 //! HOT PATH: GET, SET, INCR, MGET and MSET allocate nothing but the entry that they store.
 
@@ -259,7 +259,7 @@ fn reply_string(reply: &mut ReplyBuffer, value: StringRef<'_>) {
     }
 }
 
-/// Replies with the string at the call's key, or nil. Returns whether it is there.
+/// Replies with the string at the call's key, or nil. Returns whether there is one.
 #[inline]
 fn reply_value(call: &mut Call) -> Result<bool, CommandError> {
     match call.keyspace.string(call.args[1])? {
@@ -279,14 +279,14 @@ fn equals(value: StringRef<'_>, text: &[u8]) -> bool {
     value.bytes(&mut [0; 20]) == text
 }
 
-/// The error when a string would become longer than `proto-max-bulk-len`, or than the machine could hold.
+/// The error if a string would become longer than `proto-max-bulk-len`, or than memory could hold.
 fn check_length(call: &Call, bytes: u64, more: u64) -> CommandResult {
     let total = bytes.checked_add(more).filter(|total| *total <= call.engine.config.proto_max_bulk_len());
     memory_size(total.ok_or(CommandError::StringTooLong)?).map(drop)
 }
 
-/// The length of a string as a size in memory. Lengths of which the machine has no hope are
-/// refused: where `proto-max-bulk-len` was raised a single offset could otherwise end the server.
+/// The length of a string as a size in memory. Lengths beyond any machine's memory are refused:
+/// where `proto-max-bulk-len` was raised, a single offset could otherwise end the server.
 pub(crate) fn memory_size(bytes: u64) -> Result<usize, CommandError> {
     const ALWAYS: u64 = 512 << 20;
     let is_possible = bytes <= ALWAYS || bytes <= braid_engine::memory::total_memory_bytes();
@@ -297,8 +297,8 @@ fn get(call: &mut Call) -> CommandResult {
     reply_value(call).map(drop)
 }
 
-/// GET as nearly all clients get it: the value is copied without a lock, and the copy is good if nobody
-/// has written to the shard meanwhile.
+/// GET's usual path: the value is copied without a lock, and the copy is valid if nothing was
+/// written to the shard meanwhile.
 fn get_lock_free(request: &mut Request<'_>, key: &KeyRef<'_>) -> bool {
     let Request { engine, worker, session, reply, .. } = request;
     if session.attention != 0 {
@@ -338,7 +338,7 @@ fn mget(call: &mut Call) -> CommandResult {
     for key in keys {
         match call.keyspace.string(key) {
             Ok(Some(value)) => reply_string(call.reply, value),
-            // Other types read as if there was nothing.
+            // Keys of other types count as missing.
             Ok(None) | Err(_) => call.reply.null(),
         }
     }

@@ -9,24 +9,24 @@ use braid_spec::{CommandError, CommandResult, KeyFlags};
 use super::{CHANGE, OVERWRITE, equals, reply_value};
 use crate::lifetime::{Lifetime, Unit, expire_at};
 
-/// SET reads what was there only if it is asked to return it.
+/// SET reads the old value only if it is asked to return it.
 pub(super) fn key_flags(args: &[&[u8]]) -> KeyFlags {
     let returns = args[3..].iter().any(|arg| arg.eq_ignore_ascii_case(b"get"));
     if returns { CHANGE } else { OVERWRITE }
 }
 
-/// When a value is set.
+/// The condition of a SET.
 #[derive(Clone, Copy, Default, PartialEq)]
 enum Condition<'a> {
     #[default]
     Always,
     Absent,
     Present,
-    /// If it is this string now.
+    /// The present value equals this string.
     Equal(&'a [u8]),
 }
 
-/// Which of the options a command knows, beside the times that all know.
+/// The options that a command supports, besides the times that all support.
 #[derive(Clone, Copy, PartialEq)]
 enum Grammar {
     /// SET: NX, XX, IFEQ, GET, KEEPTTL.
@@ -45,8 +45,8 @@ struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// Reads the options from argument `from` on. One may be repeated, but not go with one that contradicts
-    /// it.
+    /// Parses the options from argument `from` on. Options may be repeated, but not combined with
+    /// contradicting ones.
     fn parse(args: &[&'a [u8]], from: usize, grammar: Grammar) -> Result<Options<'a>, CommandError> {
         let sets = grammar != Grammar::GetEx;
         let mut options = Options::default();
@@ -128,9 +128,9 @@ fn set_with_options(call: &mut Call) -> CommandResult {
         let value = call.value_arg(2);
         call.keyspace.set_as(SET, key, value, expiry);
         match (options.condition, options.lifetime) {
-            // Not every server knows the condition, and it was met.
+            // The condition was met; not every server supports it.
             (Condition::Equal(_), _) => journal_set(call, key, call.args[2], expiry),
-            // As it was given.
+            // The arguments repeat it exactly.
             (_, Lifetime::Unsaid | Lifetime::Keep | Lifetime::Until(Unit::UnixMilliseconds, _)) => {}
             _ => journal_set(call, key, call.args[2], expiry),
         }
@@ -138,7 +138,7 @@ fn set_with_options(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// What is set for a span of time is set until then when it is repeated.
+/// Journals a value set for a span of time with an absolute time.
 fn journal_set(call: &mut Call, key: &[u8], value: &[u8], expiry: Expiry) {
     match expiry {
         Expiry::At(at) => journal_as!(call.keyspace, b"SET", key, value, b"PXAT", at),
@@ -192,7 +192,7 @@ pub(super) fn getex(call: &mut Call) -> CommandResult {
     let key = call.args[1];
     match options.lifetime {
         Lifetime::Until(unit, text) => {
-            // A wrong time is only noticed for a key that is there; the reply so far is then void.
+            // An invalid time is only noticed for an existing key; the reply so far is then void.
             let at = unit.deadline(call, text, 1)?;
             expire_at(call, key, at);
         }
@@ -239,7 +239,8 @@ pub(super) fn msetex(call: &mut Call) -> CommandResult {
         .and_then(|count| usize::try_from(count).ok())
         .filter(|&count| count > 0)
         .ok_or(CommandError::text("ERR invalid numkeys value or out of range"))?;
-    // Behind the pairs; a count that is too large has named no keys, so nothing may be touched before this.
+    // After the pairs. A count that is too large names no keys, so nothing may be changed before
+    // this check.
     let end = 2 + pairs * 2;
     if end > call.args.len() {
         return Err(CommandError::Syntax);

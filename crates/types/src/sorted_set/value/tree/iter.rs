@@ -6,11 +6,11 @@ use smallvec::SmallVec;
 use super::node::{Branch, Leaf, Node};
 use crate::sorted_set::value::member::Handle;
 
-/// How far ahead of the walk members are fetched into the cache.
+/// Prefetch distance of a walk, in members.
 const AHEAD: usize = 6;
 
-/// The way from the root to a leaf: each branch and which child was taken. Five levels hold more than 10^8
-/// entries.
+/// The path from the root to a leaf: each branch and the index of the child taken. Five levels hold
+/// more than 10^8 entries.
 type Path<'a> = SmallVec<[(&'a Branch, usize); 5]>;
 
 /// Entries upwards.
@@ -22,7 +22,7 @@ pub struct Forward<'a> {
 }
 
 impl<'a> Forward<'a> {
-    /// `remaining` entries from `rank` on, which are all there.
+    /// `remaining` entries from `rank` on, all of which exist.
     pub fn new(root: &'a Node, rank: usize, remaining: usize) -> Forward<'a> {
         let mut path = Path::new();
         let (leaf, at) = if remaining == 0 { (None, 0) } else { seek(root, rank, &mut path) };
@@ -76,13 +76,13 @@ impl<'a> Iterator for Forward<'a> {
 pub struct Backward<'a> {
     path: Path<'a>,
     leaf: Option<&'a Leaf>,
-    /// One more than the place of the next entry in the leaf.
+    /// One more than the index of the next entry in the leaf.
     end: usize,
     remaining: usize,
 }
 
 impl<'a> Backward<'a> {
-    /// `remaining` entries from `rank` down, which are all there.
+    /// `remaining` entries from `rank` down, all of which exist.
     pub fn new(root: &'a Node, rank: usize, remaining: usize) -> Backward<'a> {
         let mut path = Path::new();
         let (leaf, at) = if remaining == 0 { (None, 0) } else { seek(root, rank, &mut path) };
@@ -128,7 +128,7 @@ impl<'a> Iterator for Backward<'a> {
     }
 }
 
-/// Descends to the entry of this rank, leaving the way in `path`.
+/// Descends to the entry with this rank, leaving the path in `path`.
 fn seek<'a>(root: &'a Node, mut rank: usize, path: &mut Path<'a>) -> (Option<&'a Leaf>, usize) {
     let mut node = root;
     loop {

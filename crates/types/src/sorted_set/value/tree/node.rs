@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Nodes of the tree of a big sorted set: leaves and branches, how they split and how they join.
 //!
-//! HOT PATH: no lock, no logging, no syscalls; one allocation per split.
+//! HOT PATH: no lock, no logging, no system call; one allocation per split.
 
 use arrayvec::ArrayVec;
 use braid_base::prefetch::prefetch;
@@ -10,8 +10,8 @@ use braid_containers::cow::CowBox;
 use crate::sorted_set::value::bounds::Edge;
 use crate::sorted_set::value::member::Handle;
 
-/// Entries of a leaf: two arrays of 62, their lengths and the owner count fit 1024 bytes, an
-/// allocator's class.
+/// Entries of a leaf: two arrays of 62, their lengths and the owner count fit 1024 bytes, a size
+/// class of the allocator.
 pub const LEAF_MAX: usize = 62;
 /// Children of a branch.
 pub const BRANCH_MAX: usize = 64;
@@ -45,8 +45,8 @@ pub enum Node {
 impl Clone for Branch {
     fn clone(&self) -> Branch {
         let Branch { scores, members, counts, children } = self;
-        // The children lie all over the memory, and each one's count goes up: they are fetched
-        // together, not one after the other.
+        // The children are scattered over memory, and each one's count is incremented: prefetch
+        // them together, not one after the other.
         children.iter().for_each(|child| match child {
             Node::Leaf(leaf) => prefetch(leaf.count_address()),
             Node::Branch(branch) => prefetch(branch.count_address()),
@@ -61,7 +61,7 @@ impl Clone for Branch {
 }
 
 impl Node {
-    /// Adds an entry below this node. A node that had to split returns its new right neighbour.
+    /// Adds an entry below this node. If the node had to split, returns its new right neighbour.
     pub fn insert(&mut self, score: f64, member: Handle) -> Option<Node> {
         match self {
             Node::Leaf(leaf) => leaf.insert(score, member).map(Node::Leaf),
@@ -69,7 +69,7 @@ impl Node {
         }
     }
 
-    /// Removes an entry below this node: `Some(true)` when it was the node's first.
+    /// Removes an entry below this node: `Some(true)` if it was the node's first.
     pub fn remove(&mut self, score: f64, member: Handle) -> Option<bool> {
         let edge = Edge::BeforeEntry(score, member.bytes());
         match self {
@@ -115,7 +115,8 @@ impl Node {
         }
     }
 
-    /// Gives an entry its new score when its new place is inside the same leaf, away from the leaf's ends.
+    /// Changes the score of an entry if its new place is inside the same leaf, away from the leaf's
+    /// ends.
     pub fn change_score_within_leaf(&mut self, old: f64, member: Handle, new: f64) -> bool {
         let edge = Edge::BeforeEntry(old, member.bytes());
         let mut node = self;
@@ -148,8 +149,8 @@ impl Node {
         }
     }
 
-    /// Starts fetching what a search looks at first. All of a leaf's scores: a search would wait for three
-    /// lines in turn.
+    /// Prefetches the first memory that a search reads. All of a leaf's scores: otherwise a search
+    /// would wait for three lines in turn.
     #[inline]
     pub fn prefetch(&self) {
         if let Node::Leaf(leaf) = self {
@@ -173,7 +174,7 @@ impl Node {
         }
     }
 
-    /// Slots in use and slots there are.
+    /// Number of used slots, and of all slots.
     fn fill(&self) -> (usize, usize) {
         match self {
             Node::Leaf(leaf) => (leaf.members.len(), LEAF_MAX),
@@ -181,7 +182,7 @@ impl Node {
         }
     }
 
-    /// Takes over everything of its right neighbour, which fits.
+    /// Takes over the whole content of its right neighbour, for which there must be room.
     fn append(&mut self, right: Node) {
         match (self, right) {
             (Node::Leaf(left), Node::Leaf(right)) => {
@@ -224,7 +225,7 @@ impl Leaf {
         let mut right = Leaf::default();
         right.scores.extend(self.scores.drain(middle..));
         right.members.extend(self.members.drain(middle..));
-        // An entry that belongs exactly at the split goes left, unless it comes after everything.
+        // An entry exactly at the split goes left, unless it comes after everything.
         let (to, at) = if at > middle || (at == middle && at == LEAF_MAX) {
             (&mut right, at - middle)
         } else {
@@ -289,15 +290,16 @@ impl Branch {
         self.children.remove(at)
     }
 
-    /// The child that holds this entry, if any does.
+    /// The child that contains this entry, if any does.
     #[inline]
     fn child_of(&self, edge: &Edge<'_>, member: Handle) -> usize {
         let position = edge.position(&self.scores, &self.members);
-        // An entry that is itself the first of a child stands after the edge before it.
+        // If the entry is itself the first of a child, its place is after the edge before it.
         if self.members.get(position) == Some(&member) { position } else { position.saturating_sub(1) }
     }
 
-    /// The child that holds the entry of this rank below this node, and the entry's rank in it.
+    /// The child that contains the entry with this rank below this node, and the entry's rank in
+    /// it.
     #[inline]
     pub fn child_at(&self, mut rank: usize) -> (usize, usize) {
         for (index, &count) in self.counts.iter().enumerate() {
@@ -310,7 +312,7 @@ impl Branch {
         (self.children.len().saturating_sub(1), usize::MAX)
     }
 
-    /// Brings this branch up to date after `count` entries left child `index`, possibly its first one.
+    /// Updates this branch after `count` entries left child `index`, possibly its first one.
     fn after_removal(&mut self, index: usize, count: usize, first: bool) {
         self.counts[index] -= count;
         if self.counts[index] == 0 {
@@ -340,7 +342,7 @@ impl Branch {
     }
 }
 
-/// Where a full node splits when something new comes at `at`.
+/// The index at which a full node splits if the new item comes at `at`.
 fn split_point(at: usize, slots: usize) -> usize {
     if at == slots || at == 0 { at } else { slots / 2 }
 }
