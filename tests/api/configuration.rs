@@ -226,7 +226,11 @@ fn every_cause_of_a_failed_start_is_in_the_log() {
         ("", &["--nosuch", "1", "--logfile", "server.log"], "no directive is called 'nosuch'"),
         (log, &["--port", &occupied_port], "Address already in use"),
         (log, &["--replicaof", "127.0.0.1", "x"], "Invalid master port"),
-        (log, &["--cluster-enabled", "yes"], "Cluster mode is not supported yet"),
+        (
+            log,
+            &["--cluster-enabled", "yes", "--replicaof", "127.0.0.1", "1"],
+            "replicaof directive not allowed in cluster mode",
+        ),
         (log, &["--unixsocket", "/no/such/place/socket"], "Failed opening Unix socket"),
         (log, &["--user", "a", "+nosuch"], "Unknown command or category name in ACL"),
         (log, &["--aclfile", "/no/such/file"], "/no/such/file"),
@@ -238,6 +242,12 @@ fn every_cause_of_a_failed_start_is_in_the_log() {
         assert!(logged.contains(cause), "{arguments:?}: the log has:\n{logged}\nbut it said:\n{said}");
         assert!(!said.trim().is_empty(), "{arguments:?}");
     }
+    // Once.
+    let manifest = folder.path().join("appendonlydir/appendonly.aof.manifest");
+    std::fs::create_dir_all(manifest.parent().expect("a folder")).expect("created");
+    std::fs::write(manifest, "file a seq 1 type x\n").expect("written");
+    let (_, logged) = failed_start(folder.path(), log, &["--dir", &here, "--appendonly", "yes"]);
+    assert_eq!(logged.matches("Unknown AOF file type").count(), 1, "{logged}");
 }
 
 #[test]

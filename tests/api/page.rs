@@ -8,9 +8,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use braid_tests::browser::{self, Browser};
+use braid_tests::browser::{self, Browser, lists, section};
 use braid_tests::server::free_port;
 use braid_tests::{RawClient, TestServer, Value, request, wait_for_within};
 
@@ -26,21 +24,9 @@ fn browser(test: &str) -> Option<Browser> {
     found.map(|program| Browser::start(&program))
 }
 
-/// JavaScript for the part of the page with a title.
-fn section(title: &str) -> String {
-    format!(
-        "[...document.querySelectorAll('section')].find(part => part.querySelector('h2').textContent === '{title}')"
-    )
-}
-
 /// JavaScript that is true when what a plot says of its lines at present fits a regular expression.
 fn says(title: &str, pattern: &str) -> String {
     format!("/{pattern}/.test({}.querySelector('.legend').innerText)", section(title))
-}
-
-/// JavaScript that is true when some line of a table fits a regular expression. Cells are separated by tabs.
-fn lists(title: &str, pattern: &str) -> String {
-    format!("[...{}.querySelectorAll('tr')].some(line => /{pattern}/.test(line.innerText))", section(title))
 }
 
 /// How many lines of a plot are drawn: those whose colour is seen in the picture, in at least a few places.
@@ -161,8 +147,7 @@ fn keep_picture(browser: &mut Browser, file: &std::path::Path) {
     let mut write = |width, height, file: &std::path::Path| {
         browser.resize(width, height);
         std::thread::sleep(Duration::from_secs(3));
-        let picture = STANDARD.decode(browser.picture()).expect("base64");
-        std::fs::write(file, picture).expect("the file is written");
+        browser.keep_picture(file);
     };
     let name = file.file_stem().unwrap_or_default().to_string_lossy();
     write(390, 844, &file.with_file_name(format!("{name}-narrow.png")));

@@ -37,7 +37,7 @@ fn run_with(language: &str, installed: &str, arguments: &[&str], command: impl F
     let mut command = command(&folder);
     command.arg(server.port().to_string());
     if language == "go" && !arguments.is_empty() {
-        command.arg("suite");
+        command.arg(if arguments == CLUSTER { "cluster" } else { "suite" });
     }
     let output = command.output().expect("the program starts");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -117,6 +117,61 @@ fn java_program(folder: &Path, name: &str) -> Command {
     );
     command.args(["-cp", &libraries, name]);
     command
+}
+
+/// One server that is a cluster by itself.
+const CLUSTER: &[&str] = &["--cluster-enabled", "yes"];
+
+#[test]
+fn python_cluster() {
+    run_with("python", "venv/bin/python", CLUSTER, |folder| {
+        let mut command = Command::new(folder.join("venv/bin/python"));
+        command.arg(folder.join("cluster.py"));
+        command
+    });
+}
+
+#[test]
+fn go_cluster() {
+    run_with("go", "bin/client-test", CLUSTER, |folder| Command::new(folder.join("bin/client-test")));
+}
+
+#[test]
+fn node_cluster() {
+    run_with("node", "node_modules/redis", CLUSTER, |folder| {
+        let mut command = Command::new("node");
+        command.arg(folder.join("cluster.mjs"));
+        command
+    });
+}
+
+#[test]
+fn java_cluster() {
+    run_with("java", "target/client-test.jar", CLUSTER, |folder| java_program(folder, "ClusterTest"));
+}
+
+#[test]
+fn rust_cluster() {
+    let server = TestServer::start(&[&["--io-threads", "4"], CLUSTER].concat());
+    let address = format!("redis://127.0.0.1:{}", server.port());
+    let client = redis::cluster::ClusterClient::new([address]).expect("an address");
+    let mut connection = client.get_connection().expect("a cluster");
+    for number in 0..100 {
+        let _: () =
+            redis::cmd("SET").arg(format!("key:{number}")).arg(number).query(&mut connection).unwrap();
+    }
+    let value: u32 = redis::cmd("GET").arg("key:42").query(&mut connection).unwrap();
+    assert_eq!(value, 42);
+    let within: Vec<Option<u32>> = redis::cmd("MGET").arg("{t}a").arg("{t}b").query(&mut connection).unwrap();
+    assert_eq!(within, [None, None]);
+    let mut pipe = redis::cluster::cluster_pipe();
+    for number in 0..100 {
+        pipe.cmd("GET").arg(format!("key:{number}"));
+    }
+    let values: Vec<u32> = pipe.query(&mut connection).unwrap();
+    assert_eq!(values, (0..100).collect::<Vec<u32>>());
+    let refused = redis::cmd("EVAL").arg("return 1").arg(2).arg("a").arg("b").query::<u32>(&mut connection);
+    assert_eq!(refused.expect_err("two slots").code(), Some("CROSSSLOT"));
 }
 
 #[test]

@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Logins, and TLS with certificates of both sides.
 
-use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use braid_etcd::{Client, Error, Options};
 use braid_tests::Etcd;
-use braid_tests::certificates::certificates;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ClientConfig, RootCertStore};
+use braid_tests::certificates::{certificates, client_config};
 
 use crate::{client, options};
 
@@ -52,26 +47,13 @@ fn logins_are_checked_and_renewed() {
     assert_eq!(watch.wait().unwrap().unwrap().events.len(), 1);
 }
 
-fn tls(folder: &Path, authority: &Path, shows_certificate: bool) -> Arc<ClientConfig> {
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_file(authority.join("ca.pem")).unwrap()).unwrap();
-    let builder = ClientConfig::builder().with_root_certificates(roots);
-    Arc::new(if shows_certificate {
-        let chain = vec![CertificateDer::from_pem_file(folder.join("client.pem")).unwrap()];
-        let key = PrivateKeyDer::from_pem_file(folder.join("client.key")).unwrap();
-        builder.with_client_auth_cert(chain, key).unwrap()
-    } else {
-        builder.with_no_client_auth()
-    })
-}
-
 #[test]
 fn certificates_of_both_sides_are_checked() {
     let (folder, other) = (certificates(), certificates());
     let (right, wrong) = (folder.path(), other.path());
     let Some(etcd) = Etcd::start_tls(right, true) else { return };
     let with = |config| Client::new(&Options { tls: Some(config), ..options(&[etcd.endpoint()]) }).unwrap();
-    let client = with(tls(right, right, true));
+    let client = with(client_config(right, Some(right)));
     client.put(b"k", b"v", None).unwrap();
     let mut watch = client.watch_prefix(b"k", 0, Duration::from_secs(2)).unwrap();
     // Longer than a record.
@@ -82,8 +64,8 @@ fn certificates_of_both_sides_are_checked() {
     client.delete(b"k").unwrap();
     assert_eq!(watch.wait().unwrap().unwrap().events.len(), 1);
 
-    is_refused(with(tls(right, wrong, true)).get(b"k"), "certificate");
-    for stranger in [tls(right, right, false), tls(wrong, right, true)] {
+    is_refused(with(client_config(wrong, Some(right))).get(b"k"), "certificate");
+    for stranger in [client_config(right, None), client_config(right, Some(wrong))] {
         let error = with(stranger).get(b"k").unwrap_err();
         let is_told =
             matches!(&error, Error::Refused(text) | Error::Unreachable(text) if text.contains("certificate"));
@@ -100,7 +82,7 @@ fn an_etcd_without_tls_is_told() {
     let folder = certificates();
     let Some(etcd) = Etcd::start() else { return };
     let address = format!("https://127.0.0.1:{}", etcd.port());
-    let options = Options { tls: Some(tls(folder.path(), folder.path(), false)), ..options(&[&address]) };
+    let options = Options { tls: Some(client_config(folder.path(), None)), ..options(&[&address]) };
     let error = Client::new(&options).unwrap().put(b"k", b"v", None).unwrap_err();
     assert!(matches!(error, Error::Unreachable(_)), "{error:?}");
 }

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use braid_tests::process::stop;
 use braid_tests::{Value, wait_for};
 use rustix::process::Signal;
 
@@ -53,20 +54,26 @@ fn a_primary_that_was_stopped_comes_back_as_a_replica_and_keeps_its_tail_in_a_fi
     let mut client = group.servers[old].connect();
     let replicas: Vec<_> = (0..3).filter(|&index| index != old).collect();
     for &index in &replicas {
-        group.servers[index].signal(Signal::STOP);
+        stop(group.servers[index].process_id());
     }
     client.call("CLIENT KILL TYPE replica");
     wait_for("the links are cut", || {
         client.info_field("replication", "connected_slaves").as_deref() == Some("0")
     });
     client.ok("SET tail divergent");
-    group.servers[old].signal(Signal::STOP);
+    stop(group.servers[old].process_id());
     for &index in &replicas {
         group.servers[index].signal(Signal::CONT);
     }
     let new = group.wait_for_other(old);
     wait_for_writes(&writer, 100);
+    // At first it does not know where the new one is: that one's record is gone for a moment.
+    stop(group.servers[new].process_id());
+    group.client().delete(format!("/braid/g/node/n{new}").as_bytes()).expect("deleted");
     group.servers[old].signal(Signal::CONT);
+    let told = format!("its address is not known yet: epoch {}", group.epoch());
+    wait_for("it knows of the new one", || group.servers[old].log().contains(&told));
+    group.servers[new].signal(Signal::CONT);
     wait_for("the old primary follows", || !is_primary(&group.servers[old]));
     group.wait_until_in_sync();
     let seen = writer.stop();
@@ -78,6 +85,35 @@ fn a_primary_that_was_stopped_comes_back_as_a_replica_and_keeps_its_tail_in_a_fi
     let kept = folder.flatten().find(|entry| entry.file_name().to_string_lossy().starts_with("divergent-"));
     let text = kept.map(|entry| std::fs::read_to_string(entry.path()).expect("a file"));
     assert!(text.is_some_and(|text| text.contains("divergent")), "{}", group.servers[old].log());
+}
+
+#[test]
+fn clients_of_a_former_primary_are_served_no_data() {
+    let Some(group) = Group::start(2, &[]) else { return };
+    let old = group.primary().expect("a primary");
+    let mut idle = group.servers[old].connect();
+    let (mut reader, mut writer) = (group.servers[old].connect(), group.servers[old].connect());
+    idle.ok("SET a 1");
+    assert_eq!(reader.call("GET a").text(), "1");
+    writer.ok("MULTI");
+    assert_eq!(writer.call("GET a").text(), "QUEUED");
+    idle.ok("FAILOVER");
+    group.wait_for_other(old);
+    wait_for("the old primary follows", || !is_primary(&group.servers[old]));
+    // They came to a primary, and would take old data for the newest.
+    let refused = reader.call("GET a").text();
+    assert!(refused.starts_with("MASTERDOWN This server is no longer the primary"), "{refused}");
+    assert!(reader.try_send(b"PING\r\n").is_err() || reader.try_read().is_err(), "the connection has ended");
+    assert!(writer.call("EXEC").text().contains("MASTERDOWN"));
+    assert_eq!(group.servers[old].connect().call("GET a").text(), "1", "a new one knows what it reads from");
+    wait_for("those that ask for nothing are disconnected", || {
+        idle.try_send(b"PING\r\n").is_err() || idle.try_read().is_err()
+    });
+    // The next primary serves those that came to it as a replica.
+    let mut patient = group.servers[old].connect();
+    group.servers[1 - old].connect().ok("FAILOVER");
+    wait_for("it leads again", || is_primary(&group.servers[old]));
+    wait_for("it serves", || patient.call("SET a 2").text() == "OK");
 }
 
 #[test]

@@ -7,8 +7,11 @@
 //! Needs an `etcd` in `BRAID_PEERS_DIR` or on PATH; without one the tests are skipped.
 
 mod bad_input;
+mod discovery;
 mod failover;
 mod outage;
+mod restart;
+mod seen;
 mod writer;
 
 use std::time::Duration;
@@ -27,11 +30,16 @@ pub struct Group {
 impl Group {
     /// Starts so many servers and waits until all are in sync. `None` without etcd.
     pub fn start(count: usize, more: &[&str]) -> Option<Group> {
+        Group::start_each(count, more, |_| Vec::new())
+    }
+
+    /// The same with arguments that each server has alone.
+    pub fn start_each(count: usize, more: &[&str], own: impl Fn(usize) -> Vec<String>) -> Option<Group> {
         let etcd = Etcd::start()?;
         let more = more.iter().map(|&word| word.to_owned()).collect();
         let mut group = Group { etcd, servers: Vec::new(), more };
         for index in 0..count {
-            let server = group.start_server(index, None);
+            let server = group.start_server_with(index, None, &own(index));
             group.servers.push(server);
         }
         group.wait_until_in_sync();
@@ -40,8 +48,13 @@ impl Group {
 
     /// A server of the group, under the name `n<index>`.
     pub fn start_server(&self, index: usize, port: Option<u16>) -> TestServer {
+        self.start_server_with(index, port, &[])
+    }
+
+    pub fn start_server_with(&self, index: usize, port: Option<u16>, own: &[String]) -> TestServer {
         let mut arguments = arguments(self.etcd.endpoint(), index);
         arguments.extend(self.more.iter().cloned());
+        arguments.extend_from_slice(own);
         TestServer::start_with(Options { arguments, port, ..Options::default() })
     }
 
@@ -56,6 +69,16 @@ impl Group {
         (0..self.servers.len()).find(|&index| is_primary(&self.servers[index]))
     }
 
+    /// Waits until one of the servers says that it is the primary.
+    pub fn wait_for_primary(&self) -> usize {
+        let mut found = None;
+        wait_for("a server is the primary", || {
+            found = self.primary();
+            found.is_some()
+        });
+        found.expect("found")
+    }
+
     /// Waits for a primary other than one.
     pub fn wait_for_other(&self, than: usize) -> usize {
         let mut found = None;
@@ -66,15 +89,20 @@ impl Group {
         found.expect("found")
     }
 
-    /// The shard's record in etcd.
-    pub fn record(&self) -> serde_json::Value {
-        let client = braid_etcd::Client::new(&braid_etcd::Options {
+    /// A client of etcd.
+    pub fn client(&self) -> braid_etcd::Client {
+        let options = braid_etcd::Options {
             endpoints: vec![self.etcd.endpoint().to_owned()],
             connect_timeout: PATIENCE,
             request_timeout: PATIENCE,
             ..braid_etcd::Options::default()
-        });
-        let found = client.expect("a client").get(b"/braid/g/shard/0").expect("an answer");
+        };
+        braid_etcd::Client::new(&options).expect("a client")
+    }
+
+    /// The shard's record in etcd.
+    pub fn record(&self) -> serde_json::Value {
+        let found = self.client().get(b"/braid/g/shard/0").expect("an answer");
         found.map_or(serde_json::Value::Null, |pair| serde_json::from_slice(&pair.value).expect("a record"))
     }
 
@@ -118,7 +146,11 @@ pub fn arguments(endpoint: &str, index: usize) -> Vec<String> {
 
 /// Whether a server says that it is a primary; false if it says nothing.
 pub fn is_primary(server: &TestServer) -> bool {
-    let Some(mut client) = try_connect(server) else { return false };
+    try_connect(server).is_some_and(|mut client| says_primary(&mut client))
+}
+
+/// Whether the server of a connection says that it is a primary; false if it says nothing.
+pub fn says_primary(client: &mut RawClient) -> bool {
     client.try_send(b"*1\r\n$4\r\nROLE\r\n").is_ok()
         && client.try_read().is_ok_and(|role| role.to_string().contains("master"))
 }

@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 use braid_tests::{RawClient, TestServer, Value};
 
+use crate::says_primary;
+
 /// How long an answer may take before the client looks elsewhere.
 const PATIENCE: Duration = Duration::from_millis(300);
 
@@ -84,15 +86,12 @@ fn run(addresses: &[SocketAddr], durable: bool, stop: &AtomicBool, count: &Atomi
 fn primary_at(address: SocketAddr, durable: bool) -> Option<RawClient> {
     let mut client = RawClient::tcp(address).ok()?;
     client.set_patience(PATIENCE).ok()?;
-    let mut ask = |request: &[u8]| {
-        client.try_send(request).ok()?;
-        client.try_read().ok().map(|reply| reply.to_string())
-    };
-    if !ask(b"*1\r\n$4\r\nROLE\r\n")?.contains("master") {
+    if !says_primary(&mut client) {
         return None;
     }
     if durable {
-        let reply = ask(b"*3\r\n$6\r\nCLIENT\r\n$7\r\nDURABLE\r\n$2\r\nON\r\n")?;
+        client.try_send(b"*3\r\n$6\r\nCLIENT\r\n$7\r\nDURABLE\r\n$2\r\nON\r\n").ok()?;
+        let reply = client.try_read().ok()?.to_string();
         assert!(reply.contains("OK"), "{reply}");
     }
     Some(client)

@@ -12,9 +12,8 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use crate::history::Event;
 use crate::model::State;
-use crate::operation::Key;
+use crate::operation::{Event, Key};
 
 /// What the checker found.
 #[derive(Debug)]

@@ -8,22 +8,9 @@ use std::time::Instant;
 use braid_tests::client::ReadError;
 use braid_tests::{RawClient, Value, words};
 
-use crate::operation::{Operation, key_name};
+use crate::operation::{Event, Operation, key_name};
 use crate::requests;
 use crate::workload::Round;
-
-/// One operation as it was seen from outside.
-#[derive(Clone, Debug)]
-pub struct Event {
-    pub client: usize,
-    /// Its place among the operations of this client, which run in this order.
-    pub place: usize,
-    pub operation: Operation,
-    pub reply: Value,
-    /// When it was sent and answered, in nanoseconds of one clock: it took effect in between.
-    pub sent_ns: u64,
-    pub answered_ns: u64,
-}
 
 /// The connections that take part.
 pub struct Arena {

@@ -27,7 +27,7 @@ use std::ffi::OsStr;
 
 use braid_tests::random::{number, source};
 use braid_tests::server::Options;
-use braid_tests::{TestServer, wait_for_within};
+use braid_tests::{TestServer, Value, wait_for_within};
 
 use checker::Verdict;
 use history::Arena;
@@ -178,4 +178,23 @@ fn convict(program: &OsStr, workloads: &[&Workload]) {
         }
     }
     panic!("no violation found in a server without locks ({crashes} crashes)");
+}
+
+/// The model itself must tell the truth: it is held against the server, one command after the other.
+#[test]
+fn the_model_agrees_with_the_server() {
+    let server = braid_tests::TestServer::start(&[]);
+    let mut client = server.connect();
+    let mut random = braid_tests::random::source("model");
+    let mut state = model::State::new();
+    client.call_arguments(&["FUNCTION", "LOAD", &requests::library()]);
+    for number in 0..6_000 {
+        let workload = if number < 4_000 { &workload::EVERYTHING } else { &workload::SCRIPTS };
+        let operation = workload.operation(&mut random);
+        let mut reply = Value::Null;
+        for command in operation.commands() {
+            reply = client.call_arguments(&command);
+        }
+        assert_eq!(reply, operation.apply(&mut state), "{operation:?}");
+    }
 }

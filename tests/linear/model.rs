@@ -105,22 +105,3 @@ impl Operation {
         }
     }
 }
-
-/// The model itself must tell the truth: it is held against the server, one command after the other.
-#[test]
-fn the_model_agrees_with_the_server() {
-    let server = braid_tests::TestServer::start(&[]);
-    let mut client = server.connect();
-    let mut random = braid_tests::random::source("model");
-    let mut state = State::new();
-    client.call_arguments(&["FUNCTION", "LOAD", &crate::requests::library()]);
-    for number in 0..6_000 {
-        let workload = if number < 4_000 { &crate::workload::EVERYTHING } else { &crate::workload::SCRIPTS };
-        let operation = workload.operation(&mut random);
-        let mut reply = Value::Null;
-        for command in operation.commands() {
-            reply = client.call_arguments(&command);
-        }
-        assert_eq!(reply, operation.apply(&mut state), "{operation:?}");
-    }
-}

@@ -7,6 +7,7 @@
 //! their keys, some, or none. Scripts of different number are different scripts to the server,
 //! which may learn their ways.
 
+use braid_tests::Value;
 use fastrand::Rng;
 
 /// A key: a small number, written `k0`, `k1` ...
@@ -36,6 +37,19 @@ pub enum Operation {
     Transaction(Vec<Operation>),
     /// Several operations on single keys or many, in a script; the reply is the list of theirs.
     Script(Script),
+}
+
+/// One operation as it was seen from outside.
+#[derive(Clone, Debug)]
+pub struct Event {
+    pub client: usize,
+    /// Its place among the operations of this client, which run in this order.
+    pub place: usize,
+    pub operation: Operation,
+    pub reply: Value,
+    /// When it was sent and answered, in nanoseconds of one clock: it took effect in between.
+    pub sent_ns: u64,
+    pub answered_ns: u64,
 }
 
 /// How a script is written.

@@ -8,18 +8,18 @@
 //! Debian's packages: prometheus (with promtool), prometheus-redis-exporter.
 
 use std::collections::BTreeSet;
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use braid_tests::http::{get, metric};
 use braid_tests::server::{free_port, stock};
-use braid_tests::{RawClient, TestServer, request, wait_for, wait_for_within};
+use braid_tests::{Etcd, RawClient, TestServer, request, wait_for, wait_for_within};
 use serde_json::Value;
 
 /// Rules in `deploy/prometheus/braid.rules.yml`.
-const RULES: usize = 30;
+const RULES: usize = 35;
 
 fn deploy(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy").join(path)
@@ -56,16 +56,6 @@ impl Drop for Process {
     }
 }
 
-/// The body of what a port answers to GET; nothing if it does not answer.
-fn get(port: u16, path: &str) -> Option<String> {
-    let mut socket = TcpStream::connect(("127.0.0.1", port)).ok()?;
-    socket.set_read_timeout(Some(Duration::from_secs(20))).ok()?;
-    write!(socket, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").ok()?;
-    let mut answer = String::new();
-    socket.read_to_string(&mut answer).ok()?;
-    Some(answer.split_once("\r\n\r\n")?.1.to_owned())
-}
-
 /// What Prometheus answers at a path of its interface.
 fn ask(port: u16, path: &str) -> Value {
     let body = get(port, path).unwrap_or_else(|| panic!("Prometheus does not answer {path}"));
@@ -81,7 +71,8 @@ fn query(port: u16, expression: &str) -> Vec<Value> {
 }
 
 /// A server with something to tell in every metric that the dashboard shows: replicas, refusals,
-/// errors, slow commands. One of the replicas is a server that gets a full sync.
+/// errors, slow commands. One of the replicas is a server that gets a full sync. Beside them, if
+/// there is an etcd, the only server of a group.
 struct Watched {
     server: TestServer,
     /// Those of the metrics.
@@ -89,6 +80,32 @@ struct Watched {
     replica_port: u16,
     _replica: RawClient,
     _syncing: TestServer,
+    member: Option<Member>,
+}
+
+/// A server in a group, and the port of its metrics.
+struct Member {
+    port: u16,
+    _server: TestServer,
+    _etcd: Etcd,
+}
+
+impl Member {
+    /// The primary, which serves.
+    fn start() -> Option<Member> {
+        let etcd = Etcd::start()?;
+        let port = free_port();
+        let group = ["--group-name", "g", "--node-name", "n", "--etcd-endpoints", etcd.endpoint()];
+        let more = ["--sync-writes", "yes", "--metrics-port", &port.to_string()];
+        let server = TestServer::start(&[&group[..], &more].concat());
+        wait_for("the group is served", || metric(port, "braid_group_serving") == Some(1.0));
+        Some(Member { port, _server: server, _etcd: etcd })
+    }
+}
+
+/// Whether only a server in a group can answer an expression.
+fn is_of_group(expression: &str) -> bool {
+    ["braid_group_", "braid_sync_writes_"].iter().any(|prefix| expression.contains(prefix))
 }
 
 fn watched() -> Watched {
@@ -134,7 +151,8 @@ fn watched() -> Watched {
         let in_progress = syncing.connect().info_field("replication", "master_sync_in_progress");
         in_progress.as_deref() == Some("1")
     });
-    let watched = Watched { server, port, replica_port, _replica: replica, _syncing: syncing };
+    let member = Member::start();
+    let watched = Watched { server, port, replica_port, _replica: replica, _syncing: syncing, member };
     watched.work();
     watched
 }
@@ -208,18 +226,20 @@ fn the_rules_fire_when_they_should() {
 fn the_metrics_pass_prometheus_own_check() {
     let Some(promtool) = program("the_metrics_pass_prometheus_own_check", &["promtool"]) else { return };
     let watched = watched();
-    let metrics = get(watched.port, "/metrics").expect("metrics");
-    let mut check = Command::new(promtool)
-        .args(["check", "metrics"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("promtool");
-    check.stdin.take().expect("a pipe").write_all(metrics.as_bytes()).expect("it reads");
-    let output = check.wait_with_output().expect("it ends");
-    let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-    assert!(output.status.success() && text.is_empty(), "{text}");
+    for port in [watched.port].into_iter().chain(watched.member.iter().map(|member| member.port)) {
+        let metrics = get(port, "/metrics").expect("metrics");
+        let mut check = Command::new(&promtool)
+            .args(["check", "metrics"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("promtool");
+        check.stdin.take().expect("a pipe").write_all(metrics.as_bytes()).expect("it reads");
+        let output = check.wait_with_output().expect("it ends");
+        let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert!(output.status.success() && text.is_empty(), "{text}");
+    }
 }
 
 #[test]
@@ -264,12 +284,14 @@ fn prometheus_scrapes_and_has_an_answer_to_every_query() {
         return;
     };
     let watched = watched();
+    let mut ports = vec![watched.port, watched.replica_port];
+    ports.extend(watched.member.iter().map(|member| member.port));
     let folder = tempfile::tempdir().expect("a folder");
     let read = |file: &str| std::fs::read_to_string(deploy(file)).expect("a file");
     let config = read("prometheus/prometheus.yml")
         .replace(
             "localhost:9121",
-            &format!("127.0.0.1:{}\", \"127.0.0.1:{}", watched.port, watched.replica_port),
+            &ports.iter().map(|port| format!("127.0.0.1:{port}")).collect::<Vec<_>>().join("\", \""),
         )
         .replace("interval: 15s", "interval: 1s");
     std::fs::write(folder.path().join("prometheus.yml"), config).expect("written");
@@ -290,7 +312,8 @@ fn prometheus_scrapes_and_has_an_answer_to_every_query() {
     let dashboard = dashboard();
     let all = expressions(&dashboard);
     assert!(all.len() > 40, "{}", all.len());
-    for (title, expression, legend) in &all {
+    let can_answer = |expression: &str| watched.member.is_some() || !is_of_group(expression);
+    for (title, expression, legend) in all.iter().filter(|(_, expression, _)| can_answer(expression)) {
         let expression = filled_in(expression);
         let mut samples = Vec::new();
         // Rates take two scrapes with something between them.
@@ -327,15 +350,14 @@ fn prometheus_scrapes_and_has_an_answer_to_every_query() {
             groups.iter().flat_map(|group| group["rules"].as_array()).flatten().collect();
         rules.len() == RULES && rules.iter().all(|rule| rule["health"] == "ok")
     });
-    let metrics = [watched.port, watched.replica_port].map(|port| get(port, "/metrics").expect("metrics"));
-    let metrics = metrics.concat();
+    let metrics: String = ports.iter().map(|&port| get(port, "/metrics").expect("metrics")).collect();
     let rules = read("prometheus/braid.rules.yml");
     let names = rules.lines().filter(|line| line.trim().starts_with("expr:")).flat_map(|line| {
         line.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_')
             .filter(|word| word.starts_with("braid_") || word.starts_with("process_"))
     });
     let mut seen = 0;
-    for name in names {
+    for name in names.filter(|name| can_answer(name)) {
         seen += 1;
         let is_there = |line: &str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']));
         assert!(metrics.lines().any(is_there), "a rule names {name}, which is not among the metrics");

@@ -12,6 +12,8 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::wait::{PATIENCE, wait_for_within};
@@ -48,6 +50,19 @@ pub fn find() -> Option<PathBuf> {
     names.iter().find_map(|name| {
         std::env::split_paths(&path).map(|folder| folder.join(name)).find(|program| program.is_file())
     })
+}
+
+/// JavaScript for the section of the metrics page with a title.
+pub fn section(title: &str) -> String {
+    format!(
+        "[...document.querySelectorAll('section')].find(part => part.querySelector('h2').textContent === '{title}')"
+    )
+}
+
+/// JavaScript that is true when some line of a section's table fits a regular expression. Cells are
+/// separated by tabs.
+pub fn lists(title: &str, pattern: &str) -> String {
+    format!("[...{}.querySelectorAll('tr')].some(line => /{pattern}/.test(line.innerText))", section(title))
 }
 
 impl Browser {
@@ -167,6 +182,12 @@ impl Browser {
     pub fn picture(&mut self) -> String {
         let question = json!({ "format": "png", "captureBeyondViewport": true });
         self.ask("Page.captureScreenshot", question)["data"].as_str().expect("a picture").to_owned()
+    }
+
+    /// Writes that picture to a file.
+    pub fn keep_picture(&mut self, file: &Path) {
+        let picture = STANDARD.decode(self.picture()).expect("base64");
+        std::fs::write(file, picture).expect("the file is written");
     }
 
     #[track_caller]

@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Certificates made for one test.
 
+use std::path::Path;
+use std::sync::Arc;
+
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore};
 use tempfile::TempDir;
 
 /// A folder with `ca.pem`, `server.pem`, `server.key`, `client.pem`, `client.key`.
@@ -21,4 +27,21 @@ pub fn certificates() -> TempDir {
         std::fs::write(folder.path().join(format!("{name}.key")), key.serialize_pem()).unwrap();
     }
     folder
+}
+
+/// TLS of a client that trusts the authority of the folder `authority` and shows the certificate of
+/// the folder `own`, if there is one.
+pub fn client_config(authority: &Path, own: Option<&Path>) -> Arc<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(authority.join("ca.pem")).unwrap()).unwrap();
+    let builder = ClientConfig::builder().with_root_certificates(roots);
+    let config = match own {
+        Some(own) => {
+            let chain = vec![CertificateDer::from_pem_file(own.join("client.pem")).unwrap()];
+            let key = PrivateKeyDer::from_pem_file(own.join("client.key")).unwrap();
+            builder.with_client_auth_cert(chain, key).unwrap()
+        }
+        None => builder.with_no_client_auth(),
+    };
+    Arc::new(config)
 }

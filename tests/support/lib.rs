@@ -18,6 +18,7 @@ pub mod browser;
 pub mod certificates;
 pub mod client;
 pub mod etcd;
+pub mod http;
 pub mod process;
 pub mod random;
 pub mod server;

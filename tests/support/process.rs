@@ -43,3 +43,17 @@ pub fn resident_bytes(process_id: u32) -> u64 {
         statm.split_whitespace().nth(1).and_then(|text| text.parse().ok()).expect("resident pages");
     pages * rustix::param::page_size() as u64
 }
+
+/// Stops a process, and waits until none of its threads runs any more: SIGSTOP alone returns before.
+pub fn stop(id: u32) {
+    let process = rustix::process::Pid::from_raw(id as i32).expect("a process");
+    rustix::process::kill_process(process, rustix::process::Signal::STOP).expect("it lives");
+    let is_stopped = |thread: std::fs::DirEntry| {
+        let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        // "id (name) state ...": a name may have blanks and parentheses.
+        stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('T'))
+    };
+    crate::wait_for("all threads are stopped", || {
+        std::fs::read_dir(format!("/proc/{id}/task")).expect("it lives").flatten().all(is_stopped)
+    });
+}

@@ -53,6 +53,18 @@ fn data_is_not_served_beyond_the_lease() {
 }
 
 #[test]
+fn refusals_do_not_wait_for_members() {
+    let (mut group, _members) = Group::with(&["a/1"], &["--sync-timeout", "100"]);
+    let (mut writer, mut reader) = (group.durable(), group.durable());
+    send_held(&mut writer, "SET k 1");
+    group.admin.ok("DEBUG SERVE-UNTIL never");
+    // What the writer waits for is not acknowledged, and will not be.
+    assert_eq!(reader.call("GET k").text(), REFUSAL);
+    assert_eq!(reader.call("SET k 2").text(), REFUSAL);
+    assert_uncertain(&mut writer);
+}
+
+#[test]
 fn held_replies_wait_for_the_right_to_serve() {
     let (mut group, mut members) = Group::with(&["a/1"], &[]);
     let mut client = group.durable();

@@ -6,26 +6,12 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
 
-use braid_tests::certificates::certificates;
+use braid_tests::certificates::{certificates, client_config};
 use braid_tests::server::TestServer;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 type Client = StreamOwned<ClientConnection, TcpStream>;
-
-fn config(folder: &Path, shows_certificate: bool) -> Arc<ClientConfig> {
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_file(folder.join("ca.pem")).unwrap()).unwrap();
-    let builder = ClientConfig::builder().with_root_certificates(roots);
-    Arc::new(if shows_certificate {
-        let chain = vec![CertificateDer::from_pem_file(folder.join("client.pem")).unwrap()];
-        let key = PrivateKeyDer::from_pem_file(folder.join("client.key")).unwrap();
-        builder.with_client_auth_cert(chain, key).unwrap()
-    } else {
-        builder.with_no_client_auth()
-    })
-}
 
 /// A server with TLS on a port of its own, and that port.
 fn start(folder: &Path, more: &[&str]) -> (TestServer, u16) {
@@ -67,7 +53,7 @@ fn set_request(key: &str, value: &[u8]) -> Vec<u8> {
 fn values_of_all_sizes_travel() {
     let folder = certificates();
     let (_server, port) = start(folder.path(), &["--tls-auth-clients", "no"]);
-    let mut client = connect(port, &config(folder.path(), false));
+    let mut client = connect(port, &client_config(folder.path(), None));
     // Around the sizes of a record, of a chunk received at once, and of an argument with memory of its own.
     for size in [0, 1, 100, 16_383, 16_384, 16_385, 32_700, 32_768, 40_000, 70_000, 1_000_000, 5_000_000] {
         let value: Vec<u8> = (0..size).map(|index| (index % 251) as u8).collect();
@@ -84,7 +70,7 @@ fn values_of_all_sizes_travel() {
 fn a_pipeline_is_answered_without_another_word() {
     let folder = certificates();
     let (_server, port) = start(folder.path(), &["--tls-auth-clients", "no"]);
-    let mut client = connect(port, &config(folder.path(), false));
+    let mut client = connect(port, &client_config(folder.path(), None));
     // More than one receive takes: what is decrypted and waits must not wait for the socket to speak again.
     for count in [1, 10, 1_000, 20_000] {
         let request = b"*1\r\n$4\r\nPING\r\n".repeat(count);
@@ -106,29 +92,30 @@ fn a_pipeline_is_answered_without_another_word() {
 fn certificates_of_clients_are_asked_for_by_default() {
     let folder = certificates();
     let (server, port) = start(folder.path(), &[]);
-    ask(&mut connect(port, &config(folder.path(), true)), b"PING\r\n", b"+PONG\r\n").unwrap();
-    assert!(ask(&mut connect(port, &config(folder.path(), false)), b"PING\r\n", b"+PONG\r\n").is_err());
+    ask(&mut connect(port, &client_config(folder.path(), Some(folder.path()))), b"PING\r\n", b"+PONG\r\n")
+        .unwrap();
+    assert!(ask(&mut connect(port, &client_config(folder.path(), None)), b"PING\r\n", b"+PONG\r\n").is_err());
     let mut plain = server.connect();
     plain.ok("CONFIG SET tls-auth-clients optional");
-    ask(&mut connect(port, &config(folder.path(), false)), b"PING\r\n", b"+PONG\r\n").unwrap();
+    ask(&mut connect(port, &client_config(folder.path(), None)), b"PING\r\n", b"+PONG\r\n").unwrap();
 }
 
 #[test]
 fn certificates_are_exchanged_under_connected_clients() {
     let (folder, other) = (certificates(), certificates());
     let (server, port) = start(folder.path(), &["--tls-auth-clients", "no"]);
-    let mut old = connect(port, &config(folder.path(), false));
+    let mut old = connect(port, &client_config(folder.path(), None));
     ask(&mut old, b"PING\r\n", b"+PONG\r\n").unwrap();
     let mut plain = server.connect();
     let file = |name: &str| other.path().join(name).to_str().unwrap().to_owned();
     // A key without its certificate is refused, and everything stays as it was.
     let refused = plain.call_arguments(&["CONFIG", "SET", "tls-key-file", &file("server.key")]).text();
     assert!(refused.contains("Unable to update TLS configuration"), "{refused}");
-    ask(&mut connect(port, &config(folder.path(), false)), b"PING\r\n", b"+PONG\r\n").unwrap();
+    ask(&mut connect(port, &client_config(folder.path(), None)), b"PING\r\n", b"+PONG\r\n").unwrap();
     let both = ["CONFIG", "SET", "tls-key-file", &file("server.key"), "tls-cert-file", &file("server.pem")];
     assert_eq!(plain.call_arguments(&both).text(), "OK");
-    ask(&mut connect(port, &config(other.path(), false)), b"PING\r\n", b"+PONG\r\n").unwrap();
-    assert!(ask(&mut connect(port, &config(folder.path(), false)), b"PING\r\n", b"+PONG\r\n").is_err());
+    ask(&mut connect(port, &client_config(other.path(), None)), b"PING\r\n", b"+PONG\r\n").unwrap();
+    assert!(ask(&mut connect(port, &client_config(folder.path(), None)), b"PING\r\n", b"+PONG\r\n").is_err());
     ask(&mut old, b"PING\r\n", b"+PONG\r\n").unwrap();
 }
 
@@ -146,7 +133,7 @@ fn nonsense_harms_nobody() {
     // A handshake that stops half way.
     let socket = TcpStream::connect(("127.0.0.1", port)).unwrap();
     drop(socket);
-    ask(&mut connect(port, &config(folder.path(), false)), b"PING\r\n", b"+PONG\r\n").unwrap();
+    ask(&mut connect(port, &client_config(folder.path(), None)), b"PING\r\n", b"+PONG\r\n").unwrap();
     assert_eq!(server.connect().call("PING").text(), "PONG");
 }
 
@@ -159,9 +146,10 @@ fn connections_go_on_while_the_number_of_threads_changes() {
         if !server.is_braid() {
             return;
         }
-        let mut clients: Vec<Client> = (0..3).map(|_| connect(port, &config(folder.path(), false))).collect();
+        let mut clients: Vec<Client> =
+            (0..3).map(|_| connect(port, &client_config(folder.path(), None))).collect();
         // One of them is in the middle of a request all the time.
-        let mut half = connect(port, &config(folder.path(), false));
+        let mut half = connect(port, &client_config(folder.path(), None));
         ask(&mut half, b"PING\r\n*2\r\n$4\r\nECHO\r\n$4\r\nha", b"+PONG\r\n").unwrap();
         let mut plain = server.connect();
         // More than one receive takes: decrypted bytes wait in the connection when it goes to another thread.
@@ -191,7 +179,7 @@ fn connections_are_killed_in_the_middle_of_what_they_do() {
     let folder = certificates();
     let (server, port) = start(folder.path(), &["--tls-auth-clients", "no", "--io-threads", "2"]);
     let mut admin = server.connect();
-    let config = config(folder.path(), false);
+    let config = client_config(folder.path(), None);
     let value = vec![b'x'; 300_000];
     let mut first = connect(port, &config);
     ask(&mut first, &set_request("key", &value), b"+OK\r\n").unwrap();

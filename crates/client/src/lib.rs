@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What braid-bench and braid-top share: where a server is and how to reach it, its replies as
-//! values, its INFO, and what `/proc` says of its process. Tests use its parser of replies.
+//! Code shared by braid-bench and braid-top: a server's address and connection, its replies as
+//! values, its INFO, and the statistics of its process in `/proc`. Tests use its reply parser.
 //!
-//! Works with any server that speaks the Redis protocol. What this crate does not know: the engine,
-//! the commands, the server's own code; it sees a server as every client does.
+//! Works with any server that speaks the Redis protocol. This crate knows nothing of the engine,
+//! the commands or the server's own code; it sees a server like any client.
 #![forbid(unsafe_code)]
 
 pub mod connection;
 pub mod figures;
 pub mod info;
 pub mod options;
+pub mod picture;
 pub mod process;
 pub mod reply;
 pub mod stream;

@@ -19,10 +19,10 @@ pub const LOADING: u64 = 8;
 /// the load are refused.
 pub const LOADING_BESIDE: u64 = 1 << 4;
 
-/// Keys are on their way to other servers: commands that change them wait.
+/// Keys are being migrated to other servers: commands that change them wait.
 pub const MIGRATES: u64 = 1 << 5;
 
-/// This server is a replica: clients that know redirections are sent to its primary.
+/// This server is a replica: clients that support redirections are sent to its primary.
 pub const REPLICA: u64 = 1 << 6;
 
 /// The dataset could not be saved: writes are refused until it can.
@@ -43,10 +43,12 @@ pub const FEW_REPLICAS: u64 = 1 << 13;
 /// Clients are in MONITOR mode.
 pub const MONITORS: u64 = 1 << 10;
 
-/// The in-sync set is smaller than `min-sync-replicas` asks for.
+/// The in-sync set is smaller than `min-sync-replicas`.
 pub const FEW_IN_SYNC: u64 = 1 << 16;
 
-/// This server may not serve at present. Never set in the shared word: each thread finds it out for
+/// This server was the primary of its group, and clients of that time are connected still.
+pub const FORMER_PRIMARY: u64 = 1 << 17;
+/// This server may not serve at present. Never set in the shared word: each thread checks it for
 /// each batch.
 pub const FENCED: u64 = 1 << 7;
 

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use braid_client::Arguments;
 use braid_cluster::options::{self, Action, Request};
-use braid_cluster::{failover, gather, status};
+use braid_cluster::{failover, gather, promote, status};
 
 const FAILED: u8 = 1;
 const USAGE: u8 = 2;
@@ -26,6 +26,10 @@ fn main() -> ExitCode {
         Err(message) => return fail(USAGE, &message),
     };
     match &options.action {
+        Action::Promote { timeout } => match promote::run(&options.target, *timeout) {
+            Ok(text) => print(&text, 0),
+            Err(message) => fail(FAILED, &message),
+        },
         Action::Status => match gather::group(&options.target) {
             Ok(group) => print(&status::text(&group), if group.is_whole() { 0 } else { NOT_WHOLE }),
             Err(message) => fail(FAILED, &message),

@@ -9,10 +9,13 @@ use braid_client::{Arguments, TargetOptions};
 const HELP: &str = "\
 Usage: braid-cluster status [HOST:PORT] [OPTIONS]
        braid-cluster failover [HOST:PORT] [NODE] [OPTIONS]
+       braid-cluster promote HOST:PORT --force [OPTIONS]
 
 status    prints the members of a group: roles, epoch, in-sync set, how far replicas are behind
 failover  has the primary hand over to a replica, and waits until that is done: to NODE (a name of
           status, or HOST:PORT), or else to the first that has everything
+promote   makes the server at HOST:PORT the primary with what it has, in sync or not. For a group
+          whose members in sync are lost for good: acknowledged writes that it lacks are lost
 
 Any member will do for HOST:PORT (127.0.0.1:6379). Servers without a group are shown too: a primary
 and its replicas.
@@ -22,10 +25,12 @@ Where, and how to log in (the same at all members):
 
 const HELP_OWN: &str = "
 How:
-      --timeout S         failover: seconds that replicas have to catch up (10)
+      --timeout S         failover: seconds that replicas have to catch up (10);
+                          promote: seconds to wait for the outcome (30)
+      --force             promote: yes, I accept that writes may be lost
       --help, --version   this text; the version
 
-Exit status: 0; 1 if a server cannot be asked or the failover failed; 2 for a wrong command line;
+Exit status: 0; 1 if a server cannot be asked or the change failed; 2 for a wrong command line;
 3 from status if there is no primary, or a member is not reached or not in sync.
 ";
 
@@ -46,6 +51,7 @@ pub struct Options {
 pub enum Action {
     Status,
     Failover { to: Option<String>, timeout: Duration },
+    Promote { timeout: Duration },
 }
 
 /// What a command line asks for.
@@ -60,7 +66,7 @@ pub enum Request {
 pub fn parse(arguments: &mut Arguments) -> Result<Request, String> {
     let mut target = TargetOptions::default();
     let mut words = Vec::new();
-    let mut timeout = None;
+    let (mut timeout, mut force, mut has_address) = (None, false, false);
     while let Some(argument) = arguments.take()? {
         let name = match argument {
             Argument::Option(name) => name,
@@ -72,6 +78,7 @@ pub fn parse(arguments: &mut Arguments) -> Result<Request, String> {
         match name.as_str() {
             "--help" => return Ok(Request::Help),
             "-v" | "--version" => return Ok(Request::Version),
+            "--force" => force = true,
             "--timeout" => {
                 let seconds: f64 = arguments.value(&name)?;
                 let valid = Duration::try_from_secs_f64(seconds).ok();
@@ -84,19 +91,30 @@ pub fn parse(arguments: &mut Arguments) -> Result<Request, String> {
         }
     }
     let mut words = words.into_iter();
-    let action = words.next().ok_or("a command is missing: status or failover (--help)")?;
+    let action = words.next().ok_or("a command is missing: status, failover or promote (--help)")?;
     let mut next = words.next();
     if let Some((host, port)) = next.as_deref().and_then(address) {
         (target.host, target.port) = (Some(host), Some(port));
+        has_address = true;
         next = words.next();
     }
     let action = match action.as_str() {
-        "status" if timeout.is_some() => return Err("--timeout goes with failover".into()),
+        "status" if timeout.is_some() => return Err("--timeout goes with failover and promote".into()),
+        "status" | "failover" if force => return Err("--force goes with promote".into()),
+        "promote"
+            if !has_address && target.host.is_none() && target.port.is_none() && target.socket.is_none() =>
+        {
+            return Err("promote needs the server's HOST:PORT".into());
+        }
+        "promote" if !force => {
+            return Err("promote may lose acknowledged writes: --force says that you accept that".into());
+        }
+        "promote" => Action::Promote { timeout: timeout.unwrap_or(Duration::from_secs(30)) },
         "status" => Action::Status,
         "failover" => {
             Action::Failover { to: next.take(), timeout: timeout.unwrap_or(Duration::from_secs(10)) }
         }
-        other => return Err(format!("'{other}' is no command: status or failover (--help)")),
+        other => return Err(format!("'{other}' is no command: status, failover or promote (--help)")),
     };
     match next.or_else(|| words.next()) {
         Some(word) => Err(format!("'{word}' is one word too many (--help)")),
@@ -137,6 +155,7 @@ mod tests {
         assert_eq!(failover("failover db1:7001 b --timeout 0.5"), to_node);
         let to_address = Action::Failover { to: Some("db2:7002".into()), timeout: default };
         assert_eq!(failover("failover db1:7001 db2:7002"), to_address);
+        assert_eq!(failover("promote a:1 --force"), Action::Promote { timeout: Duration::from_secs(30) });
         assert_eq!(
             failover("failover -p 7000 b"),
             Action::Failover { to: Some("b".into()), timeout: default }
@@ -152,6 +171,9 @@ mod tests {
             ("status nowhere", "'nowhere' is one word too many"),
             ("failover a:1 b c", "'c' is one word too many"),
             ("status --timeout 3", "goes with failover"),
+            ("failover --force", "goes with promote"),
+            ("promote --force", "needs the server's HOST:PORT"),
+            ("promote a:1", "may lose acknowledged writes"),
             ("failover --timeout 0", "between"),
             ("status --nothing", "unknown option"),
         ] {

@@ -3,6 +3,8 @@
 
 use std::fmt::Write;
 
+use braid_client::picture::{self, Line};
+
 use crate::group::{Group, Member, Role};
 
 /// The text of `braid-cluster status`.
@@ -47,21 +49,18 @@ fn heading(group: &Group) -> String {
 /// Lines from the primary to its replicas: double to those in sync, broken to those that are not
 /// connected.
 fn picture(group: &Group, out: &mut String) {
-    let primary = group.primary();
-    let name = primary.map_or("(no primary)", |primary| primary.name.as_str());
-    let _ = writeln!(out, "  {name}");
-    let others: Vec<_> =
-        group.members.iter().filter(|member| Some(&member.name) != primary.map(|one| &one.name)).collect();
-    for (index, member) in others.iter().enumerate() {
-        let corner = if index + 1 == others.len() { '`' } else { '|' };
+    let primary = group.primary().map(|primary| primary.name.as_str());
+    let replica = |member: &Member| {
         let line = match &member.role {
-            Role::Unreached(_) => "- x -",
-            _ if !member.is_linked || primary.is_none() => "- - -",
-            _ if group.is_in_sync(member) => "=====",
-            _ => "-----",
+            Role::Unreached(_) => Line::Lost,
+            _ if !member.is_linked || primary.is_none() => Line::Cut,
+            _ if group.is_in_sync(member) => Line::InSync,
+            _ => Line::Behind,
         };
-        let _ = writeln!(out, "   {corner}{line} {}{}", member.name, remark(group, member));
-    }
+        (line, format!("{}{}", member.name, remark(group, member)))
+    };
+    let others = group.members.iter().filter(|member| Some(member.name.as_str()) != primary);
+    *out += &picture::picture(primary, &others.map(replica).collect::<Vec<_>>());
 }
 
 /// What an operator should know of a member besides its name.

@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! CLUSTER, READONLY, READWRITE and ASKING: answered as by a stock server with cluster mode off.
+//! CLUSTER, READONLY, READWRITE and ASKING. In cluster mode this server is a cluster by itself, which
+//! owns all slots (`braid_engine::cluster_node`); otherwise all of them answer that there is none.
 //!
-//! Configurations and users of stock servers name these commands (`+cluster|slots`, `rename-command
-//! CLUSTER ""`), so their rows must exist without a cluster.
+//! What tells of the cluster is in `describe.rs`, what tells of slots in `slots.rs`, what would
+//! change the cluster in `operators.rs`: there is nothing to change, and each says so.
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_clients::client_flags;
-use braid_engine::{Call, Row};
-use braid_spec::{Category, CommandError, CommandResult, Flags, Group};
+use braid_engine::cluster_node::ClusterNode;
+use braid_engine::{Call, Engine, Handler, Row};
+use braid_spec::{Category, CommandError, CommandResult, Flags, Group, Scope};
+
+mod describe;
+mod operators;
+mod slots;
 
 const ADMIN: Flags = Flags::ADMIN.and(Flags::STALE);
 const CHANGES: Flags = ADMIN.and(Flags::NO_ASYNC_LOADING);
@@ -21,30 +27,30 @@ const PER_NODE: &str = "O(N) where N is the total number of Cluster nodes";
 const PER_NODE_LOWER_CASE: &str = "O(N) where N is the total number of cluster nodes";
 const PER_REPLICA: &str = "O(N) where N is the number of replicas.";
 
-/// What the compatibility page says of each of them.
-const LIMITS: &str = "answers as without cluster mode";
+/// What the compatibility page says of commands that would change the cluster.
+const LIMITS: &str = "refused: the server is a cluster by itself";
 
-const fn row(name: &'static str) -> Row {
-    Row::new(name, Group::Cluster, disabled).unsupported(LIMITS)
+const fn row(name: &'static str, handler: Handler) -> Row {
+    Row::new(name, Group::Cluster, handler)
 }
 
 const SUBCOMMANDS: &[Row] = &[
-    row("addslots")
+    row("addslots", operators::add_slots)
         .at_least(3)
         .flags(CHANGES)
         .docs("3.0.0", "Gives hash slots to this node.", PER_SLOT)
         .syntax("slot:integer..."),
-    row("addslotsrange")
+    row("addslotsrange", operators::add_slots_range)
         .at_least(4)
         .flags(CHANGES)
         .docs("7.0.0", "Gives ranges of hash slots to this node.", PER_SLOT_IN_RANGES)
         .syntax("range:{start-slot:integer end-slot:integer}..."),
-    row("bumpepoch")
+    row("bumpepoch", operators::bump_epoch)
         .exactly(2)
         .flags(CHANGES)
         .docs("3.0.0", "Raises this node's configuration epoch.", "O(1)")
         .tips(NONDETERMINISTIC),
-    row("count-failure-reports")
+    row("count-failure-reports", describe::count_failure_reports)
         .exactly(3)
         .flags(ADMIN)
         .docs(
@@ -54,33 +60,39 @@ const SUBCOMMANDS: &[Row] = &[
         )
         .syntax("node-id:string")
         .tips(NONDETERMINISTIC),
-    row("countkeysinslot")
+    row("countkeysinslot", slots::count_keys)
         .exactly(3)
         .flags(Flags::STALE)
         .docs("3.0.0", "Returns the number of keys in a hash slot.", "O(1)")
         .syntax("slot:integer"),
-    row("delslots")
+    row("delslots", operators::delete_slots)
+        .unsupported(LIMITS)
         .at_least(3)
         .flags(CHANGES)
         .docs("3.0.0", "Makes this node forget who serves hash slots.", PER_SLOT)
         .syntax("slot:integer..."),
-    row("delslotsrange")
+    row("delslotsrange", operators::delete_slots_range)
+        .unsupported(LIMITS)
         .at_least(4)
         .flags(CHANGES)
         .docs("7.0.0", "Makes this node forget who serves ranges of hash slots.", PER_SLOT_IN_RANGES)
         .syntax("range:{start-slot:integer end-slot:integer}..."),
-    row("failover")
+    row("failover", operators::fail_over)
+        .unsupported(LIMITS)
         .at_least(2)
         .flags(CHANGES)
         .docs("3.0.0", "Makes a replica take its primary's place.", "O(1)")
         .syntax("[options:(FORCE|TAKEOVER)]"),
-    row("flushslots").exactly(2).flags(CHANGES).docs("3.0.0", "Takes all hash slots from this node.", "O(1)"),
-    row("forget")
+    row("flushslots", operators::flush_slots)
+        .unsupported(LIMITS).exactly(2).flags(CHANGES).docs("3.0.0", "Takes all hash slots from this node.", "O(1)"),
+    row("forget", operators::forget)
+        .unsupported(LIMITS)
         .exactly(3)
         .flags(CHANGES)
         .docs("3.0.0", "Removes a node from the table of nodes.", "O(1)")
         .syntax("node-id:string"),
-    row("getkeysinslot")
+    row("getkeysinslot", slots::get_keys)
+        .scope(Scope::Walk)
         .exactly(4)
         .flags(Flags::STALE)
         .docs(
@@ -90,55 +102,58 @@ const SUBCOMMANDS: &[Row] = &[
         )
         .syntax("slot:integer count:integer")
         .tips(NONDETERMINISTIC),
-    row("help").exactly(2).flags(Flags::LOADING.and(Flags::STALE)).docs(
+    row("help", help).exactly(2).flags(Flags::LOADING.and(Flags::STALE)).docs(
         "5.0.0",
         "Lists the subcommands.",
         "O(1)",
     ),
-    row("info")
+    row("info", describe::info)
         .exactly(2)
         .flags(Flags::STALE)
         .docs("3.0.0", "Returns the state of the cluster as this node sees it.", "O(1)")
         .tips(NONDETERMINISTIC),
-    row("keyslot")
+    row("keyslot", slots::key_slot)
         .exactly(3)
         .flags(Flags::STALE)
         .docs("3.0.0", "Returns the hash slot of a key.", "O(N) where N is the number of bytes in the key")
         .syntax("key:string"),
-    row("links")
+    row("links", describe::links)
         .exactly(2)
         .flags(Flags::STALE)
         .docs("7.0.0", "Lists the connections between this node and its peers.", PER_NODE)
         .tips(NONDETERMINISTIC),
-    row("meet")
+    row("meet", operators::meet)
+        .unsupported(LIMITS)
         .at_least(4)
         .flags(CHANGES)
         .docs("3.0.0", "Makes this node shake hands with another.", "O(1)")
         .syntax("ip:string port:integer [cluster-bus-port:integer@4.0.0]")
         .history(&[("4.0.0", "Argument `cluster_bus_port`.")]),
-    row("myid").exactly(2).flags(Flags::STALE).docs("3.0.0", "Returns this node's ID.", "O(1)"),
-    row("myshardid")
+    row("myid", describe::my_id).exactly(2).flags(Flags::STALE).docs("3.0.0", "Returns this node's ID.", "O(1)"),
+    row("myshardid", describe::my_shard_id)
         .exactly(2)
         .flags(Flags::STALE)
         .docs("7.2.0", "Returns the ID of this node's shard.", "O(1)")
         .tips(NONDETERMINISTIC),
-    row("nodes")
+    row("nodes", describe::nodes)
         .exactly(2)
         .flags(Flags::STALE)
         .docs("3.0.0", "Returns the nodes and their slots as this node sees them.", PER_NODE)
         .tips(NONDETERMINISTIC),
-    row("replicas")
+    row("replicas", describe::replicas)
         .exactly(3)
         .flags(ADMIN)
         .docs("5.0.0", "Lists the replicas of a primary.", PER_REPLICA)
         .syntax("node-id:string")
         .tips(NONDETERMINISTIC),
-    row("replicate")
+    row("replicate", operators::replicate)
+        .unsupported(LIMITS)
         .exactly(3)
         .flags(CHANGES)
         .docs("3.0.0", "Makes this node a replica of a primary.", "O(1)")
         .syntax("node-id:string"),
-    row("reset")
+    row("reset", operators::reset)
+        .unsupported(LIMITS)
         .at_least(2)
         .flags(ADMIN.and(Flags::NOSCRIPT))
         .docs(
@@ -147,17 +162,18 @@ const SUBCOMMANDS: &[Row] = &[
             "O(N) where N is the number of known nodes. May flush all keys.",
         )
         .syntax("[reset-type:(HARD|SOFT)]"),
-    row("saveconfig").exactly(2).flags(CHANGES).docs(
+    row("saveconfig", operators::save_config).exactly(2).flags(CHANGES).docs(
         "3.0.0",
         "Saves the state of the cluster to disk.",
         "O(1)",
     ),
-    row("set-config-epoch")
+    row("set-config-epoch", operators::set_config_epoch)
         .exactly(3)
         .flags(CHANGES)
         .docs("3.0.0", "Sets the configuration epoch of a new node.", "O(1)")
         .syntax("config-epoch:integer"),
-    row("setslot")
+    row("setslot", operators::set_slot)
+        .unsupported(LIMITS)
         .at_least(4)
         .flags(CHANGES)
         .docs("3.0.0", "Binds a hash slot to a node, or marks it as moving.", "O(1)")
@@ -165,19 +181,28 @@ const SUBCOMMANDS: &[Row] = &[
             "slot:integer subcommand:(IMPORTING importing:string/node-id|MIGRATING migrating:string/node-id|\
              NODE node:string/node-id|STABLE)",
         ),
-    row("shards")
+    row("shards", describe::shards)
         .exactly(2)
         .flags(Flags::LOADING.and(Flags::STALE))
         .docs("7.0.0", "Returns which nodes serve which hash slots.", PER_NODE_LOWER_CASE)
         .tips(NONDETERMINISTIC),
-    row("slaves")
+    row("slaves", describe::replicas)
         .exactly(3)
         .flags(ADMIN)
         .docs("3.0.0", "Lists the replicas of a primary.", PER_REPLICA)
         .syntax("node-id:string")
         .tips(NONDETERMINISTIC)
         .deprecated("5.0.0", "`CLUSTER REPLICAS`"),
-    row("slots")
+    row("slot-stats", slots::slot_stats)
+        .at_least(4)
+        .flags(Flags::LOADING.and(Flags::STALE))
+        .docs("8.2.0", "Returns figures of slots.", "O(N log N) where N is the number of slots.")
+        .syntax(
+            "filter:(slotsrange=SLOTSRANGE:{start-slot:integer end-slot:integer}|orderby=ORDERBY:{metric:string \
+             [LIMIT limit:integer] [order:(ASC|DESC)]})",
+        )
+        .tips(NONDETERMINISTIC),
+    row("slots", describe::slots)
         .exactly(2)
         .flags(Flags::LOADING.and(Flags::STALE))
         .docs("3.0.0", "Returns which nodes serve which hash slots.", PER_NODE)
@@ -188,14 +213,16 @@ const SUBCOMMANDS: &[Row] = &[
 
 /// The family.
 pub const COMMANDS: &[Row] = &[
-    row("asking").exactly(1).flags(Flags::FAST).categories(Category::CONNECTION).docs(
+    row("asking", asking).exactly(1).flags(Flags::FAST).categories(Category::CONNECTION).docs(
         "3.0.0",
         "Lets the next command reach a hash slot that is being moved here.",
         "O(1)",
     ),
-    Row::container("cluster", Group::Cluster, SUBCOMMANDS)
-        .docs("3.0.0", "Groups the commands on the cluster.", "Depends on subcommand.")
-        .unsupported(LIMITS),
+    Row::container("cluster", Group::Cluster, SUBCOMMANDS).docs(
+        "3.0.0",
+        "Groups the commands on the cluster.",
+        "Depends on subcommand.",
+    ),
     Row::new("readonly", Group::Cluster, read_only)
         .exactly(1)
         .flags(Flags::FAST.and(Flags::LOADING).and(Flags::STALE))
@@ -208,8 +235,17 @@ pub const COMMANDS: &[Row] = &[
         .docs("3.0.0", "Takes back READONLY.", "O(1)"),
 ];
 
-fn disabled(_: &mut Call) -> CommandResult {
-    Err(CommandError::text("ERR This instance has cluster support disabled"))
+/// This server as a node, or the error of servers that are in no cluster.
+fn node_of<'e>(call: &Call<'e, '_>) -> Result<&'e ClusterNode, CommandError> {
+    let engine: &'e Engine = call.engine;
+    engine.cluster.as_ref().ok_or(CommandError::text("ERR This instance has cluster support disabled"))
+}
+
+fn asking(call: &mut Call) -> CommandResult {
+    // No slot is ever on its way to this server.
+    node_of(call)?;
+    call.reply.ok();
+    Ok(())
 }
 
 fn read_only(call: &mut Call) -> CommandResult {
@@ -225,33 +261,55 @@ fn read_write(call: &mut Call) -> CommandResult {
 fn reads_replica(call: &mut Call, reads: bool) -> CommandResult {
     let record = &call.session.record;
     if !record.knows_redirect.load(Relaxed) {
-        return disabled(call);
+        node_of(call)?;
     }
     record.set_flag(client_flags::READS_REPLICA, reads);
     call.reply.ok();
     Ok(())
 }
 
-#[cfg(test)]
-mod tests {
-    use crate::testing::Tester;
-
-    #[test]
-    fn commands_of_clusters_answer_as_without_cluster_mode() {
-        const DISABLED: &str = "-ERR This instance has cluster support disabled\r\n";
-        Tester::new().check(&[
-            ("CLUSTER INFO", DISABLED),
-            ("cluster help", DISABLED),
-            ("CLUSTER SLOTS", DISABLED),
-            ("CLUSTER KEYSLOT k", DISABLED),
-            ("CLUSTER RESET x y z", DISABLED),
-            ("READONLY", DISABLED),
-            ("READWRITE", DISABLED),
-            ("ASKING", DISABLED),
-            ("CLUSTER", "-ERR wrong number of arguments for 'cluster' command\r\n"),
-            ("CLUSTER KEYSLOT", "-ERR wrong number of arguments for 'cluster|keyslot' command\r\n"),
-            ("CLUSTER FOO", "-ERR unknown subcommand 'FOO'. Try CLUSTER HELP.\r\n"),
-            ("READONLY x", "-ERR wrong number of arguments for 'readonly' command\r\n"),
-        ]);
-    }
+fn help(call: &mut Call) -> CommandResult {
+    node_of(call)?;
+    call.help(&[
+        "COUNTKEYSINSLOT <slot>",
+        "    Number of keys in <slot>.",
+        "GETKEYSINSLOT <slot> <count>",
+        "    Names of at most <count> keys in <slot>.",
+        "INFO",
+        "    State of the cluster.",
+        "KEYSLOT <key>",
+        "    Slot of <key>.",
+        "MYID",
+        "    Id of this node.",
+        "MYSHARDID",
+        "    Id of this node's shard.",
+        "NODES",
+        "    The nodes, a line each:",
+        "    <id> <ip:port@bus-port[,hostname]> <flags> <primary> <pings> <pongs> <epoch> <link> <slot> ...",
+        "REPLICAS <node-id>",
+        "    Replicas of a node: this one has none.",
+        "SLOTS",
+        "    Ranges of slots with their nodes' addresses, ports and ids.",
+        "SLOT-STATS SLOTSRANGE <start> <end> | ORDERBY KEY-COUNT [LIMIT <limit>] [ASC|DESC]",
+        "    Number of keys of slots.",
+        "SHARDS",
+        "    Ranges of slots with their nodes.",
+        "LINKS",
+        "    Connections to other nodes: there are none.",
+        "COUNT-FAILURE-REPORTS <node-id>",
+        "    Number of nodes that report <node-id> as failing.",
+        "SET-CONFIG-EPOCH <epoch>",
+        "    Set the configuration epoch of a node that has none.",
+        "BUMPEPOCH",
+        "    Give a node the first configuration epoch.",
+        "SAVECONFIG",
+        "    Write the node's file.",
+        "ADDSLOTS | ADDSLOTSRANGE | SETSLOT ... STABLE | SETSLOT ... NODE",
+        "    Answered for tools. This server owns all slots, and keeps them.",
+        "DELSLOTS | DELSLOTSRANGE | FAILOVER | FLUSHSLOTS | FORGET | MEET | REPLICATE | RESET",
+        "    Refused: this server is a cluster by itself.",
+    ])
 }
+
+#[cfg(test)]
+mod tests;

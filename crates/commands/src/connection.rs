@@ -13,7 +13,7 @@ use braid_engine::{Call, Row, dispatch};
 use braid_resp::reply::Protocol;
 use braid_spec::{Behavior, CommandError, CommandResult, Flags, Group, Scope};
 
-use crate::keys::{database, small_integer_arg};
+use crate::keys::{database, has_one_database_of_cluster, small_integer_arg};
 
 const ANY_TIME: Flags = Flags::LOADING.and(Flags::STALE);
 const QUICK: Flags = ANY_TIME.and(Flags::FAST);
@@ -115,6 +115,9 @@ fn reply_argument(call: &mut Call, argument: &[u8]) {
 
 fn select(call: &mut Call) -> CommandResult {
     let number = small_integer_arg(call, 1)?;
+    if number != 0 && has_one_database_of_cluster(call) {
+        return Err(CommandError::text("ERR SELECT is not allowed in cluster mode"));
+    }
     let db = database(call, number)?;
     call.session.select(db);
     call.reply.ok();

@@ -268,6 +268,11 @@ pub(crate) fn small_integer_arg(call: &Call, index: usize) -> Result<i32, Comman
     })
 }
 
+/// True in cluster mode with one database, where Redis refuses commands that choose another.
+pub(crate) fn has_one_database_of_cluster(call: &Call) -> bool {
+    call.engine.cluster.is_some() && call.engine.keyspace.databases() == 1
+}
+
 /// A number as that of a database.
 pub(crate) fn database(call: &Call, number: i32) -> Result<u32, CommandError> {
     u32::try_from(number)
@@ -348,6 +353,9 @@ fn is_in(call: &mut Call, db: u32, key: &[u8]) -> bool {
 
 fn move_key(call: &mut Call) -> CommandResult {
     let key = call.args[1];
+    if has_one_database_of_cluster(call) {
+        return Err(CommandError::text("ERR MOVE is not allowed in cluster mode"));
+    }
     let number = small_integer_arg(call, 2)?;
     let target = database(call, number)?;
     if target == call.keyspace.db() {
@@ -401,6 +409,9 @@ fn is_long_to_copy(call: &Call, key: &[u8]) -> bool {
 }
 
 fn swapdb(call: &mut Call) -> CommandResult {
+    if call.engine.cluster.is_some() {
+        return Err(CommandError::text("ERR SWAPDB is not allowed in cluster mode"));
+    }
     let index_arg = |index: usize| number::parse_i64(call.args[index]).and_then(|db| i32::try_from(db).ok());
     let one = index_arg(1).ok_or(CommandError::text("ERR invalid first DB index"))?;
     let other = index_arg(2).ok_or(CommandError::text("ERR invalid second DB index"))?;

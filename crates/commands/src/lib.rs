@@ -5,6 +5,7 @@
 //! A family exports `COMMANDS`, a list of [`Row`]s. Bodies run under the locks that their specs
 //! name; nothing here blocks, takes a shard lock for a key of its own, or performs I/O.
 
+use braid_config::Config;
 use braid_engine::{Row, Rows};
 
 pub mod acl;
@@ -24,6 +25,7 @@ pub mod pubsub;
 pub mod replication;
 pub mod scan;
 pub mod scripting;
+pub mod sentinel;
 pub mod server;
 pub mod sort;
 #[cfg(any(test, feature = "testing"))]
@@ -56,7 +58,16 @@ pub const FAMILIES: &[&[Row]] = &[
 
 /// All commands under their own names, with their bodies.
 pub fn rows() -> Rows {
+    rows_and(&[])
+}
+
+/// The commands of a server with this configuration: in a group there are more.
+pub fn rows_of(config: &Config) -> Rows {
+    if config.group_name().is_empty() { rows() } else { rows_and(&[sentinel::COMMANDS]) }
+}
+
+fn rows_and(more: &[&'static [Row]]) -> Rows {
     braid_types::register();
-    let families: Vec<&[Row]> = FAMILIES.iter().copied().chain(braid_types::families()).collect();
+    let families: Vec<&[Row]> = FAMILIES.iter().chain(more).copied().chain(braid_types::families()).collect();
     Rows::new(&families)
 }

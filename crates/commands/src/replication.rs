@@ -9,10 +9,11 @@ use braid_base::number;
 use braid_clients::ClientRecord;
 use braid_engine::replication::Position;
 use braid_engine::{Call, Row};
+use braid_group::MemberId;
 use braid_replication::failover::{FailoverPhase, FailoverRequest};
 use braid_replication::link::Primary;
 use braid_replication::replicas::options::{SIBLING, SIBLING_SYNC};
-use braid_replication::{Filter, MemberId, ReplicaOptions, Stage, blocks};
+use braid_replication::{Filter, ReplicaOptions, Stage, blocks};
 use braid_spec::{Behavior, Category, CommandError, CommandResult, Flags, Group, Scope};
 
 /// The longest address that a replica may say it has.
@@ -39,7 +40,7 @@ pub const COMMANDS: &[Row] = &[
         .flags(Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::STALE))
         .docs("6.2.0", "Lets a replica take this primary's place.", "O(1)")
         .scope(Scope::World)
-        .syntax("[TO target:{host:string port:integer [FORCE]}] [ABORT] [TIMEOUT milliseconds:integer]"),
+        .syntax("[TO target:{host:string port:integer [FORCE]}] [ABORT] [TIMEOUT milliseconds:integer] [TAKEOVER]"),
     Row::new("psync", Group::Server, psync)
         .behavior(Behavior::ALLOWED_ON_REPLICA_LINK)
         .at_least(3)
@@ -233,7 +234,7 @@ fn group_member(values: &[&[u8]]) -> Result<(MemberId, u64), CommandError> {
         return Err(CommandError::text("ERR REPLCONF group-member needs a node, a run and an epoch"));
     };
     let (node, run) = (String::from_utf8_lossy(node), String::from_utf8_lossy(run));
-    let member = MemberId::new(&node, &run)
+    let member = MemberId::checked(&node, &run)
         .map_err(|error| CommandError::text(format!("ERR REPLCONF group-member: {error}")))?;
     let epoch =
         number::parse_i64(epoch).and_then(|epoch| u64::try_from(epoch).ok()).filter(|&epoch| epoch > 0);
@@ -302,10 +303,13 @@ fn role(call: &mut Call) -> CommandResult {
 }
 
 fn replicaof(call: &mut Call) -> CommandResult {
+    let engine = call.engine;
+    if engine.cluster.is_some() {
+        return Err(CommandError::text("ERR REPLICAOF not allowed in cluster mode."));
+    }
     if call.session.replica.is_some() {
         return Err(CommandError::text("ERR Command is not valid when client is a replica."));
     }
-    let engine = call.engine;
     if engine.group.is_some() {
         return Err(CommandError::text(
             "ERR REPLICAOF not allowed in a group: FAILOVER changes its primary.",
@@ -353,6 +357,8 @@ struct FailoverOptions {
     request: FailoverRequest,
     abort: bool,
     timeout: bool,
+    /// Braid's own, in a group: this server becomes the primary by an operator's word.
+    takeover: bool,
 }
 
 impl FailoverOptions {
@@ -370,6 +376,8 @@ impl FailoverOptions {
                 at += 1;
             } else if call.arg_is(at, "abort") && call.args.len() == 2 {
                 options.abort = true;
+            } else if call.arg_is(at, "takeover") && call.args.len() == 2 && call.engine.group.is_some() {
+                options.takeover = true;
             } else if call.arg_is(at, "to") && behind >= 2 && options.request.target.is_none() {
                 // What is no port is no replica's.
                 let port = u16::try_from(call.integer_arg(at + 2)?).unwrap_or(0);
@@ -388,8 +396,18 @@ impl FailoverOptions {
 }
 
 fn failover(call: &mut Call) -> CommandResult {
-    let FailoverOptions { request, abort, .. } = FailoverOptions::parse(call)?;
     let engine = call.engine;
+    if engine.cluster.is_some() {
+        return Err(CommandError::text(
+            "ERR FAILOVER not allowed in cluster mode. Use CLUSTER FAILOVER command instead.",
+        ));
+    }
+    let FailoverOptions { request, abort, takeover, .. } = FailoverOptions::parse(call)?;
+    if let Some(group) = engine.group.as_ref().filter(|_| takeover) {
+        group.ask_takeover().map_err(|why| CommandError::text(format!("ERR FAILOVER TAKEOVER: {why}")))?;
+        call.reply.ok();
+        return Ok(());
+    }
     let world = call.keyspace.stopped_world().expect("the command's scope is the world");
     if abort {
         if !engine.end_failover_in(world, "Failover manually aborted") {

@@ -57,7 +57,7 @@ pub enum Special {
 pub type SwitchCheck = fn(bool) -> Result<(), &'static str>;
 /// Checks a text; the error is the reason as a client reads it.
 pub type TextCheck = fn(&str) -> Result<(), &'static str>;
-/// Checks an integer that is in range and may move it (the rate `hz` is capped, not refused).
+/// Checks an integer in range and may adjust it (the rate `hz` is capped, not refused).
 pub type IntegerCheck = fn(i64) -> Result<i64, &'static str>;
 
 /// The type of a directive with its default.
@@ -65,7 +65,8 @@ pub type IntegerCheck = fn(i64) -> Result<i64, &'static str>;
 pub enum DirectiveKind {
     /// `yes` or `no`.
     Bool { default: bool, check: Option<SwitchCheck>, also_true_false: bool },
-    /// A number within bounds (both inclusive). Bounds above `i64::MAX` mean an unsigned 64-bit value.
+    /// A number within bounds (both inclusive). Bounds above `i64::MAX` mean an unsigned 64-bit
+    /// value.
     Integer { default: fn() -> i64, min: i128, max: i128, unit: Unit, check: Option<IntegerCheck> },
     /// A text. `empty_is_unset`: the empty text means "not set" and is not written to a file.
     Text { default: &'static str, empty_is_unset: bool, check: Option<TextCheck> },
@@ -95,7 +96,7 @@ pub struct Directive {
     pub aliases: &'static [&'static str],
     /// Type and default.
     pub kind: DirectiveKind,
-    /// What it does, in a sentence or two.
+    /// Description, in a sentence or two.
     pub doc: &'static str,
     /// Accepted names that patterns of CONFIG GET do not list: tools that write back what they read
     /// know the main name only.
@@ -114,12 +115,11 @@ pub struct Directive {
     pub always_applied: bool,
     /// Braid implements it; otherwise it is accepted and stored.
     pub takes_effect: bool,
-    /// Why any value but the default is refused at start, where ignoring it would be dangerous.
-    pub refused: Option<&'static str>,
-    /// Not in Redis 7.2. Setting its current value is no error even if it is immutable, because
+    /// Not in Redis 7.2. Setting its current value is not an error even if it is immutable, because
     /// tools that write back all values do not know that.
     pub beyond_redis: bool,
-    /// Example and default text for the documentation where the real default depends on the machine.
+    /// Example and default text for the documentation where the real default depends on the
+    /// machine.
     pub documented_default: Option<(&'static str, &'static str)>,
 }
 
@@ -138,7 +138,6 @@ impl Directive {
             secret: false,
             always_applied: false,
             takes_effect: true,
-            refused: None,
             beyond_redis: false,
             documented_default: None,
         }
@@ -165,7 +164,7 @@ impl Directive {
         Directive::new(name, DirectiveKind::Text { default, empty_is_unset: false, check: None })
     }
 
-    /// A text that is not set by default; the empty text unsets it.
+    /// A text that is unset by default; the empty text unsets it.
     pub const fn optional_text(name: &'static str) -> Directive {
         Directive::new(name, DirectiveKind::Text { default: "", empty_is_unset: true, check: None })
     }
@@ -252,12 +251,6 @@ impl Directive {
     /// Marks it as accepted but not implemented yet.
     pub const fn no_effect_yet(mut self) -> Directive {
         self.takes_effect = false;
-        self
-    }
-
-    /// Refuses values other than the default at start, for this reason.
-    pub const fn refused_yet(mut self, reason: &'static str) -> Directive {
-        self.refused = Some(reason);
         self
     }
 

@@ -91,20 +91,13 @@ fn remarks(directive: &Directive) -> String {
     }
     remarks.extend(range(directive).filter(|_| !doc_names_all_words(directive)));
     remarks.extend((directive.mutability == Mutability::Immutable).then(|| "only at start".to_owned()));
-    remarks.extend(effect_mark(directive).map(|mark| match directive.refused {
-        Some(_) => mark.to_owned(),
-        None => format!("accepted, {mark}"),
-    }));
+    remarks.extend(effect_mark(directive).map(|mark| format!("accepted, {mark}")));
     if remarks.is_empty() { String::new() } else { commented(&format!("[{}]", remarks.join("; "))) }
 }
 
 /// Mark of a directive that is not implemented.
 fn effect_mark(directive: &Directive) -> Option<&'static str> {
-    match (directive.refused, directive.takes_effect) {
-        (Some(_), _) => Some("not supported yet"),
-        (None, false) => Some("no effect yet"),
-        (None, true) => None,
-    }
+    (!directive.takes_effect).then_some("no effect yet")
 }
 
 /// True if the doc already lists all accepted words.
@@ -166,7 +159,7 @@ fn commented(words: &str) -> String {
     text
 }
 
-/// The reference page.
+/// The text of the reference page.
 pub fn reference_page() -> String {
     let mut text = String::from(REFERENCE_HEAD);
     for section in SECTIONS {
@@ -198,8 +191,7 @@ Besides directives a file may hold `include file` (wildcards allowed), `user nam
 
 How to read the tables. *Change*: `live` with CONFIG SET at any time, `start` only when the server starts.
 *no effect yet* marks directives that are accepted, remembered and answered, on which Braid does not act yet;
-who sets one finds a warning in the log. *not supported yet* marks those that keep the server from starting
-unless they have their default value.
+who sets one finds a warning in the log.
 *hidden* ones do not show in `CONFIG GET *`. *protected* ones need `enable-protected-configs`. Names in
 parentheses are aliases.
 ";
@@ -366,7 +358,7 @@ mod tests {
         compare("docs/configuration.md", &reference_page());
     }
 
-    /// Every directive is in the example, at its real default.
+    /// The example contains every directive, at its real default.
     #[test]
     fn docs_example_states_the_defaults() {
         let example = example_configuration();
@@ -405,7 +397,7 @@ mod tests {
                 && usage.contains("--shards ")
                 && !usage.contains("key-load-delay")
         );
-        assert!(usage.contains("[not supported yet]") && usage.contains("[no effect yet]"));
+        assert!(usage.contains("[no effect yet]"));
         for line in usage.lines() {
             assert!(line.len() <= USAGE_WIDTH, "{line}");
             // Names end before the column of the texts.

@@ -10,22 +10,22 @@ use crate::config::{Config, REDACTED, is_secret};
 use crate::error::{ConfigError, Source, SourceLine};
 use crate::rows::{index, table};
 use crate::text::{NOT_UTF8, split_arguments};
-use crate::value::{Value, default_value, lacks_effect};
+use crate::value::{Value, default_value, format_value, lacks_effect};
 use braid_base::glob::matches;
 use braid_base::system_text::reason;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// How deep files may include files; deeper is taken for a circle.
+/// Maximum depth of included files; deeper nesting counts as a cycle.
 const INCLUDE_DEPTH_MAX: usize = 16;
 
-/// Names of old versions that are accepted with one argument and mean nothing any more.
+/// Obsolete names that are accepted with one argument and ignored.
 const ACCEPTED_AND_IGNORED: [&str; 3] =
     ["list-max-ziplist-entries", "list-max-ziplist-value", "lua-replicate-commands"];
 
 const BAD_DIRECTIVE: &str = "Bad directive or wrong number of arguments";
 
-/// What a configuration says beyond the directives' values.
+/// The rest of a configuration, besides the directives' values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Loaded {
     /// The main file, which CONFIG REWRITE writes.
@@ -34,9 +34,9 @@ pub struct Loaded {
     pub renamed: Vec<Renamed>,
     /// `user` lines in order.
     pub users: Vec<UserLine>,
-    /// Names that the configuration sets and that do nothing.
+    /// Names of directives that the configuration sets and that have no effect.
     pub without_effect: Vec<String>,
-    /// Remarks for the log, once there is one.
+    /// Warnings for the log, once it is open.
     pub warnings: Vec<String>,
 }
 
@@ -47,7 +47,7 @@ pub struct Renamed {
     pub command: String,
     /// New name; empty removes the command.
     pub new_name: String,
-    /// For complaints.
+    /// For error messages.
     pub place: SourceLine,
 }
 
@@ -56,7 +56,7 @@ pub struct Renamed {
 pub struct UserLine {
     /// Name of the user and the rules.
     pub words: Vec<String>,
-    /// For complaints; the rules are left out because they may hold passwords.
+    /// For error messages; without the rules, which may contain passwords.
     pub place: SourceLine,
 }
 
@@ -67,10 +67,10 @@ impl std::fmt::Debug for UserLine {
 }
 
 impl Config {
-    /// Reads everything the command line names. `stdin` is read only if it asks for that.
+    /// Reads all sources that the command line names. `stdin` is read only if requested.
     ///
-    /// After an error the directives about the log are in place as far as they can be read, so that the
-    /// error can be logged; the others are undefined.
+    /// After an error the directives about the log have their values as far as they can be read, so
+    /// that the error can be logged; the others are undefined.
     pub fn load(&self, arguments: &Arguments, stdin: &mut dyn Read) -> Result<Loaded, ConfigError> {
         let mut texts = Vec::new();
         let read = read_arguments(arguments, stdin, &mut texts);
@@ -79,7 +79,7 @@ impl Config {
             let mut reader =
                 Reader { config: self, loaded: &mut nothing, save_seen: false, only: LOG_DIRECTIVES };
             for (source, text) in &texts {
-                // Faults are passed over here.
+                // Faults are ignored here.
                 let _ = reader.read_text(source, text, 0);
             }
         })?;
@@ -105,10 +105,10 @@ impl Config {
     }
 }
 
-/// What says where the log is and what goes there.
+/// Directives that determine the log's file and level.
 const LOG_DIRECTIVES: &[&str] = &["dir", "logfile", "loglevel"];
 
-/// Collects the texts that the command line names. What could be read before an error is in `texts`.
+/// Collects the texts that the command line names. After an error `texts` has those read before it.
 fn read_arguments(
     arguments: &Arguments,
     stdin: &mut dyn Read,
@@ -140,7 +140,7 @@ struct Reader<'a> {
     loaded: &'a mut Loaded,
     /// The first `save` line replaces the default; later ones add to it.
     save_seen: bool,
-    /// Only these directives are read, and faults are passed over; empty: all.
+    /// Only these directives are read, and faults are ignored; empty: all.
     only: &'static [&'static str],
 }
 
@@ -220,7 +220,8 @@ impl Reader<'_> {
     fn read_directive(&mut self, index: usize, values: &[&str]) -> Result<(), String> {
         let directive = table().directives[index];
         let value = match values {
-            // A single argument of a list is cut once more, so that `--save "900 1"` means two arguments.
+            // A single argument of a list is split again, so that `--save "900 1"` means two
+            // arguments.
             [single] if directive.takes_several() && !single.is_empty() => {
                 let words =
                     split_arguments(single.as_bytes()).ok_or("Unbalanced quotes in configuration line")?;
@@ -231,11 +232,6 @@ impl Reader<'_> {
             }
             _ => self.config.parse_words(index, values)?,
         };
-        if let Some(reason) = directive.refused
-            && value != default_value(directive)
-        {
-            return Err(reason.to_owned());
-        }
         if lacks_effect(directive, &value) {
             self.without_effect(directive.name);
         }
@@ -250,7 +246,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A setting that does nothing says so, all of them in one line.
+    /// Logs the directives without effect that are set, all of them in one line.
     fn warn_of_what_has_no_effect(&mut self) {
         let names = &self.loaded.without_effect;
         if !names.is_empty() {
@@ -261,7 +257,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `save` lines add up, except that an empty one starts again from nothing.
+    /// `save` lines add up, except that an empty one starts over.
     fn add_save_points(&mut self, value: Value, from_nothing: bool) -> Value {
         let first = !std::mem::replace(&mut self.save_seen, true);
         match value {
@@ -282,7 +278,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// What can only be said about all lines together.
+    /// Checks that concern several lines together.
     fn check_whole(&mut self) -> Result<(), ConfigError> {
         let config = self.config;
         let logfile = config.logfile();
@@ -294,12 +290,35 @@ impl Reader<'_> {
                 }
             })?;
         }
+        if config.cluster_enabled() { self.check_cluster() } else { Ok(()) }
+    }
+
+    /// What cluster mode excludes, and what it takes the place of.
+    fn check_cluster(&mut self) -> Result<(), ConfigError> {
+        let config = self.config;
+        let refused = |reason: &str| Err(ConfigError::Whole { reason: reason.to_owned() });
+        if config.replicaof().is_some() {
+            return refused("replicaof directive not allowed in cluster mode");
+        }
+        if !config.group_name().is_empty() {
+            return refused("group-name is not supported in cluster mode: remove it, or cluster-enabled");
+        }
+        let mut instead = |name: &str, used: String| {
+            let directive = table().directives[table().find(name).expect("a directive")];
+            if config.get_one(name) != Some(format_value(directive, &default_value(directive))) {
+                self.loaded.warnings.push(format!(
+                    "WARNING: Directive '{name}' has no effect in cluster mode: there are {used}"
+                ));
+            }
+        };
+        instead("databases", format!("{} (cluster-databases)", config.cluster_databases()));
+        instead("shards", "16384, one for each slot".to_owned());
         Ok(())
     }
 }
 
-/// A line as an error shows it: what follows a secret directive, or `user`, is left out, even if it cannot be
-/// split.
+/// A line for an error message, without the text after a secret directive, or after `user`, even if
+/// it cannot be split.
 fn shown_line(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
     let name = text.split([' ', '\t']).next().unwrap_or("").trim_matches(['"', '\'']);
@@ -316,8 +335,9 @@ fn trim(line: &[u8]) -> &[u8] {
     &line[start..end]
 }
 
-/// The text of a file, or of all files that match, in order, if the name has wildcards. No match is no error
-/// then, so that an empty folder of extra files can be included; an unreadable file always is one.
+/// The text of a file, or of all matching files, in order, if the name has wildcards. No match is
+/// then not an error, so that an empty folder of extra files can be included; an unreadable file
+/// always is one.
 fn read_matching(name: &str, path: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>, ConfigError> {
     let paths = if name.contains(['*', '?', '[']) { expand(path) } else { vec![path.to_owned()] };
     let read = |path: PathBuf| match std::fs::read(&path) {
@@ -327,7 +347,8 @@ fn read_matching(name: &str, path: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>, Con
     paths.into_iter().map(read).collect()
 }
 
-/// Files that match a path with wildcards, sorted; hidden names match only patterns that begin with a dot.
+/// Files that match a path with wildcards, sorted; hidden names match only patterns that begin with
+/// a dot.
 fn expand(pattern: &Path) -> Vec<PathBuf> {
     let mut found = vec![PathBuf::new()];
     for component in pattern.components() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Facts about CONFIG that clients and test suites of stock servers rely on, checked against the stock
-//! behaviour.
+//! Facts about CONFIG that clients and test suites of stock servers rely on, checked against the
+//! stock behaviour.
 
 use braid_config::{
     Arguments, ClientClass, ClientsMemoryLimit, Config, ConfigError, Loaded, MaxmemoryPolicy, Origin,
@@ -28,7 +28,7 @@ fn one(config: &Config, name: &str) -> String {
     config.get_one(name).unwrap_or_else(|| panic!("{name}"))
 }
 
-/// Sets and returns the error behind the fixed beginning, or "" on success.
+/// Sets a value and returns the error after its fixed prefix, or "" on success.
 fn reason(config: &Config, name: &str, value: &str) -> String {
     match config.set(&[(name, value)]) {
         Ok(_) => String::new(),
@@ -59,7 +59,7 @@ fn save_lines() {
     }
 }
 
-/// Every value that may change can be set to what it is.
+/// Every mutable directive can be set to its present value.
 #[test]
 fn set_what_get_answers() {
     let config = start(&["--enable-protected-configs", "yes"]).unwrap();
@@ -220,7 +220,7 @@ fn hooks_run_for_changes_only() {
     assert_eq!(seen.load(Ordering::Relaxed), 0);
     config.set(&[("replica-priority", "7")]).unwrap();
     assert_eq!(seen.load(Ordering::Relaxed), 1);
-    // A certificate may be new under its old name.
+    // A certificate file may have changed under the same name.
     config.set(&[("tls-cert-file", "")]).unwrap();
     assert_eq!(seen.load(Ordering::Relaxed), 2);
     config.assign("replica-priority", &["8"]).unwrap();
@@ -326,7 +326,7 @@ fn names_in_errors() {
         config.set(&[("maxmemory", "1"), ("maxmemory", "2")]).unwrap_err(),
         "ERR CONFIG SET failed (possibly related to argument 'maxmemory') - duplicate parameter"
     );
-    // The name as it was asked for if the name is at fault, as the table has it if the value is.
+    // The error has the name as given if the name is wrong, and as in the table if the value is.
     assert!(config.set(&[("DAEMONIZE", "yes")]).unwrap_err().contains("'DAEMONIZE'"));
     assert!(config.set(&[("Slave-Priority", "x")]).unwrap_err().contains("'slave-priority'"));
     // A directive and its alias may stand together.
@@ -370,7 +370,7 @@ fn getting() {
     assert!(!config.get(&["*"]).iter().any(|(name, _)| name == "key-load-delay"));
     assert!(config.get(&["key-*"]).is_empty());
     assert_eq!(config.get(&["key-load-delay"]), [("key-load-delay".to_owned(), "0".to_owned())]);
-    // Several patterns answer each name once, aliases included.
+    // Each name matched by several patterns is returned once, including aliases.
     let answer = config.get(&["maxmemory", "maxmemory*", "bind", "*of"]);
     let mut names: Vec<&str> = answer.iter().map(|(name, _)| name.as_str()).collect();
     for name in ["maxmemory", "maxmemory-samples", "maxmemory-clients", "bind", "replicaof", "slaveof"] {
@@ -547,8 +547,8 @@ fn options_behind_a_file() {
     let path = file.to_str().unwrap();
     assert!(start(&[path]).unwrap_err().contains("wrong number of arguments"));
     fs::write(&file, "port 7000\r\n\tmaxmemory 5mb\nloglevel debug").unwrap();
-    // Words without a leading name after the file are taken for the rest of that file's text, as stock
-    // servers do.
+    // Words without a leading name after the file belong to the text of that file, as in stock
+    // servers.
     let arguments = [path, "loglevel", "verbose", "--maxmemory '700mb'", "--port", "7001", "-"];
     let (config, loaded) = start_with_input(&arguments, b"\ntimeout 5\nport 9\n").unwrap();
     assert_eq!(one(&config, "port"), "7001");
@@ -598,7 +598,11 @@ fn file_errors() {
     assert!(error("lua-replicate-commands").contains("Bad directive"));
     assert!(error("PROT 1").ends_with("wrong number of arguments: no directive is called 'prot'"));
     assert!(
-        error("cluster-enabled yes").contains(">>> 'cluster-enabled yes'\nCluster mode is not supported yet")
+        error("cluster-enabled yes\nreplicaof a 1")
+            .contains("replicaof directive not allowed in cluster mode")
+    );
+    assert!(
+        error("cluster-enabled yes\ngroup-name g").contains("group-name is not supported in cluster mode")
     );
     assert!(error("replicaof a x").contains("Invalid master port"));
     for line in ["replicaof a 1", "slaveof a 1"] {
@@ -680,7 +684,7 @@ fn what_is_set_without_effect_is_named_once() {
     assert!(Config::new().load_text("maxmemory 1\nsave 1 1").unwrap().warnings.is_empty());
 }
 
-/// Rows with the mark are read by nobody, and all others by somebody.
+/// No code reads rows with the mark, and some code reads all others.
 #[test]
 fn marks_of_missing_effects_are_true() {
     fn sources(folder: &std::path::Path, text: &mut String) {
@@ -702,11 +706,11 @@ fn marks_of_missing_effects_are_true() {
     }
     let mut rows = String::new();
     sources(&crates.join("config/src/rows"), &mut rows);
-    // The methods of these have other names than the rows, or the crate itself reads them.
+    // The accessors of these have other names than the rows, or this crate itself reads them.
     let special = [("save", "save_points"), ("maxmemory_clients_raw", "maxmemory_clients")];
     let special = special.iter().chain(&[("client_output_buffer_limits", "client_output_buffer_limit")]);
     let within = ["enable_protected_configs"];
-    // Read only to show it, or to say what the process is.
+    // Read only for display, or to state the kind of the process.
     let shown = ["cluster_enabled", "supervised"];
     let (mut checked, mut faults) = (0, Vec::new());
     for row in rows.split(";\n") {

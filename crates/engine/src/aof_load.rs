@@ -66,7 +66,10 @@ impl Engine {
             Ok(manifest)
         });
         let manifest = loaded.inspect_err(|error| {
-            error.messages().iter().for_each(|line| log::warn!("{line}"));
+            // At start the reason why there is no server is told in one line.
+            if !at_start {
+                error.messages().iter().for_each(|line| log::warn!("{line}"));
+            }
         })?;
         let loaded = AofLoaded { folder, manifest };
         let sizes = sizes(&loaded.folder, &loaded.manifest)?;

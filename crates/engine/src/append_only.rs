@@ -149,7 +149,6 @@ impl Engine {
         state.appender.set_timestamps(config.aof_timestamp_enabled());
         let is_written = self.replication.journal_uses.load(Relaxed) & FOR_FILE != 0;
         let waits = is_written && policy == Policy::Always;
-        state.waits.store(waits, Relaxed);
         self.sync_writes.set_reason(WAITS_FOR_DISK, waits);
         self.ring_for_disk();
     }
@@ -166,8 +165,9 @@ impl Engine {
             let manifest = folder.load_manifest().map_err(|error| self.cannot_switch(&error))?;
             folder.create().map_err(|error| self.cannot_switch(&error))?;
             {
-                let mut state = state.state.lock();
-                (state.manifest, state.awaits_base) = (manifest, true);
+                let mut files = state.state.lock();
+                state.awaits_base.store(true, SeqCst);
+                files.manifest = manifest;
             }
             state.on.store(true, Relaxed);
             state.scheduled.store(true, Relaxed);
@@ -187,7 +187,6 @@ impl Engine {
         let state = &self.append_only;
         if state.on.swap(false, Relaxed) {
             log::info!("The append-only file is switched off");
-            state.waits.store(false, Relaxed);
             self.sync_writes.set_reason(WAITS_FOR_DISK, false);
             self.set_journal_use(FOR_FILE, false);
             if state.rewriting.load(Relaxed) {
@@ -280,7 +279,7 @@ impl Engine {
         if failed {
             state.failures.fetch_add(1, Relaxed);
             // Without a base the increment is useless, so the rewrite is retried.
-            state.scheduled.store(state.state.lock().awaits_base, SeqCst);
+            state.scheduled.store(state.awaits_base.load(SeqCst), SeqCst);
         } else {
             state.failures.store(0, Relaxed);
         }
@@ -295,8 +294,8 @@ impl Engine {
         folder.create()?;
         let on = state.on.load(Relaxed);
         let (mut manifest, awaits_base) = {
-            let state = state.state.lock();
-            (state.manifest.clone(), state.awaits_base)
+            let files = state.state.lock();
+            (files.manifest.clone(), state.awaits_base.load(SeqCst))
         };
         if !on && manifest.has_no_data() {
             // Files left by an earlier run are replaced, too.
@@ -355,7 +354,7 @@ impl Engine {
             manifest.retire_incrs(usize::from(on));
             folder.persist(&manifest)?;
             files.manifest = manifest.clone();
-            files.awaits_base = false;
+            state.awaits_base.store(false, SeqCst);
         }
         state.appender.forgive(cut_offset);
         self.remove_history(&folder, &mut manifest);
@@ -500,7 +499,7 @@ impl Engine {
     /// may be held, and the thread is outside of the gate.
     #[inline]
     pub fn settle_changes(&self) -> bool {
-        if !self.append_only.waits.load(Relaxed) {
+        if !self.sync_writes.waits_for_disk() {
             return true;
         }
         let end = self.keyspace.journal.end();
@@ -510,7 +509,7 @@ impl Engine {
     /// Whether the journal is on disk up to `offset`, like [`Engine::settle_changes`]; `None` where
     /// that would wait.
     pub fn progress_on_disk(&self, offset: u64) -> Option<bool> {
-        if self.append_only.waits.load(Relaxed) {
+        if self.sync_writes.waits_for_disk() {
             self.append_only.appender.progress(offset)
         } else {
             Some(true)

@@ -15,6 +15,7 @@ mod reach;
 pub(crate) mod replay;
 pub(crate) mod report;
 pub mod script;
+pub(crate) mod slots;
 pub mod speculative;
 mod transaction;
 
@@ -412,8 +413,8 @@ fn refuse(request: &mut Request<'_>, command: Option<&Command>, error: &CommandE
     }
     // EXEC itself refused ends the transaction.
     if command.is_some_and(is_exec) {
-        if line.starts_with(b"REDIRECT ") {
-            // Its client runs the transaction again elsewhere.
+        if line.starts_with(b"REDIRECT ") || line.starts_with(b"CROSSSLOT ") {
+            // Its client runs the transaction again elsewhere, or in parts.
             reply.error_bytes(&line);
         } else {
             let reason = line.strip_prefix(b"ERR ").unwrap_or(&line);
@@ -573,6 +574,11 @@ fn run_wide(request: &mut Request<'_>, command: &Command) -> (bool, Option<Follo
         Scope::Keys => {
             collect_keys(engine, command.spec, args, &mut keys);
             if keys.len() > 1 {
+                if engine.keyspace.is_by_slot() && !slots::are_of_one(&engine.keyspace, &keys) {
+                    // The checks refuse it.
+                    request.worker.context.outdated = true;
+                    return (true, None);
+                }
                 Txn::prefetch(&engine.keyspace, db, &keys);
             }
             LockSet::Keys(&keys)

@@ -121,6 +121,8 @@ pub struct Engine {
     pub sync_writes: crate::sync_writes::state::SyncWrites,
     /// The group that this server is in (`group-name`).
     pub group: Option<Arc<crate::group::Group>>,
+    /// This server as the node of a cluster (`cluster-enabled`).
+    pub cluster: Option<crate::cluster_node::ClusterNode>,
     /// Self reference for threads that the engine starts.
     pub(crate) this: Weak<Engine>,
     /// Threads beyond the first have work; false only in models that let them sleep.
@@ -161,11 +163,17 @@ pub struct Start {
 impl Engine {
     /// Creates an engine with the given commands and configuration.
     pub fn new(config: Arc<Config>, commands: Rows, start: Start) -> std::io::Result<Arc<Engine>> {
-        let Rows { table: commands, bodies } = commands;
+        let Rows { table: mut commands, bodies } = commands;
         let threads = config.io_threads();
+        let cluster = crate::cluster_node::of_config(&config).map_err(std::io::Error::other)?;
         let (shards, databases, threads_max) = (config.shards(), config.databases(), THREADS_MAX);
         let shape = Shape { shards, databases, threads, threads_max };
-        let keyspace = Keyspace::new(shape, KeyHasher::random());
+        let keyspace = if cluster.is_some() {
+            commands.check_slots();
+            Keyspace::by_slot(Shape { databases: config.cluster_databases(), ..shape }, KeyHasher::random())
+        } else {
+            Keyspace::new(shape, KeyHasher::random())
+        };
         let wait_queues = keyspace.wait_queues();
         let mut run_id = [0u8; 20];
         fastrand::Rng::new().fill(&mut run_id);
@@ -220,6 +228,7 @@ impl Engine {
             replication: braid_replication::Replication::default(),
             sync_writes: crate::sync_writes::state::SyncWrites::default(),
             group,
+            cluster,
             this: this.clone(),
             io_threads_active: AtomicBool::new(true),
             scripts_run_beside: AtomicBool::new(true),
@@ -232,10 +241,7 @@ impl Engine {
         engine.apply_settings();
         // Set once, here.
         let _ = engine.keyspace.observer.set(Arc::clone(&engine.hub) as Arc<dyn Observer>);
-        if let Some(group) = &engine.group {
-            engine.sync_writes.lease_ms.store(group.settings.lease_ms, Relaxed);
-        }
-        engine.set_in_group(engine.group.is_some());
+        engine.apply_sync_writes();
         follow_settings(&engine);
         engine.check_sync_writes(&engine.config).map_err(std::io::Error::other)?;
         engine.begin_in_configured_role();

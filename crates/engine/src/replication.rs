@@ -282,7 +282,7 @@ impl Engine {
     /// there is anything.
     pub fn sendable(&self) -> (u64, Option<u64>) {
         let complete = self.keyspace.journal.complete();
-        if !self.append_only.waits.load(Relaxed) {
+        if !self.sync_writes.waits_for_disk() {
             return (complete, None);
         }
         let synced = self.append_only.appender.synced();

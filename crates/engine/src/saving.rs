@@ -249,6 +249,7 @@ impl Engine {
     pub fn load_append_only_at_start(&self) -> Result<AofLoaded, AofLoadError> {
         self.at_start(NOTHING_EXPIRED, |txn| {
             let loaded = self.load_append_only(txn, true)?;
+            self.append_only.was_loaded.store(!loaded.manifest.has_no_data(), Relaxed);
             if let Some(world) = txn.stopped_world() {
                 self.begin_append_only(world, &loaded).map_err(|error| {
                     log::warn!("{error}");

@@ -13,12 +13,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock::boot_nanos;
-use braid_clients::Message;
-use braid_clients::attention::{FENCED, FEW_IN_SYNC};
+use braid_clients::attention::{FENCED, FEW_IN_SYNC, FORMER_PRIMARY};
+use braid_clients::{ClientRecord, Message, client_flags};
 use braid_config::{Config, SyncLevel};
+use braid_group::MemberId;
 use braid_keyspace::Context;
 use braid_replication::in_sync::QUESTION_LEN;
-use braid_replication::{MemberId, Replica, Stage};
+use braid_replication::{Replica, Stage};
 
 use crate::engine::Engine;
 use crate::replication::FOR_REPLICAS;
@@ -37,12 +38,12 @@ const NANOS_PER_MS: u64 = 1_000_000;
 impl Engine {
     /// Whether this server is in a group.
     pub fn has_group(&self) -> bool {
-        self.sync_writes.in_group.load(Relaxed)
+        self.group.is_some() || self.sync_writes.is_debugged.load(Relaxed)
     }
 
-    /// This server is in a group, or no longer.
-    pub fn set_in_group(&self, is_in: bool) {
-        self.sync_writes.in_group.store(is_in, Relaxed);
+    /// For tests: DEBUG IN-SYNC says what a group would say.
+    pub fn debug_sync_writes(&self) {
+        self.sync_writes.is_debugged.store(true, Relaxed);
         self.apply_sync_writes();
     }
 
@@ -56,6 +57,27 @@ impl Engine {
     #[inline]
     pub fn waits_for_members(&self, session: &Session) -> bool {
         session.durable.unwrap_or_else(|| self.sync_writes.is_default())
+    }
+
+    /// Whether a client came while this server was the primary of its group, which it is no more.
+    pub(crate) fn came_to_primary(&self, record: &ClientRecord) -> bool {
+        self.sync_writes.former.has(record.id) && !record.has(client_flags::REPLICA)
+    }
+
+    /// Disconnects clients that came to the primary that this server was, when they have had time to
+    /// learn of the change. Called by the group's thread from time to time.
+    pub(crate) fn tend_former_clients(&self) {
+        if self.attention.get() & FORMER_PRIMARY == 0 || !self.sync_writes.former.must_go() {
+            return;
+        }
+        let all = self.clients.all();
+        let former: Vec<_> = all.iter().filter(|record| self.came_to_primary(record)).collect();
+        for record in &former {
+            self.clients.disconnect(record);
+        }
+        if former.is_empty() {
+            self.attention.set(FORMER_PRIMARY, false);
+        }
     }
 
     /// Follows the settings, the set and the right to serve, and has loops look again.
@@ -85,6 +107,12 @@ impl Engine {
         Ok(())
     }
 
+    /// What replies wait for: the settings say it, but in a group memory is enough only when the
+    /// record says so.
+    pub(crate) fn sync_level(&self) -> SyncLevel {
+        if self.replication.in_sync.needs_disk() { SyncLevel::Disk } else { self.config.sync_level() }
+    }
+
     /// [`FENCED`] if this server may not serve now, else 0. For each batch, when its requests have
     /// been received; costs a look without a group.
     #[inline]
@@ -109,7 +137,7 @@ impl Engine {
     /// (nanoseconds of CLOCK_BOOTTIME).
     pub fn slow_members(&self, now: u64) -> Vec<MemberId> {
         let timeout = u64::from(self.config.sync_timeout_ms()) * NANOS_PER_MS;
-        self.replication.in_sync.slow_members(self.config.sync_level(), now, timeout)
+        self.replication.in_sync.slow_members(self.sync_level(), now, timeout)
     }
 
     /// A replica has acknowledged an offset of the journal: if it is a member of the group, replies
@@ -140,7 +168,7 @@ impl Engine {
     /// Whether the caller is to ask the replicas ([`Engine::ask_members`]): a reply waits for more
     /// than has been asked for.
     pub fn must_ask_members(&self) -> bool {
-        self.replication.in_sync.must_ask(self.config.sync_level(), boot_nanos())
+        self.replication.in_sync.must_ask(self.sync_level(), boot_nanos())
     }
 
     /// Asks the replicas, as [`Engine::must_ask_members`] wants it. Inside of the gate.
@@ -161,8 +189,7 @@ impl Engine {
         debug_assert_eq!(range.end - range.start, QUESTION_LEN);
         self.replication.in_sync.asked(range.end, nanos);
         self.replication.asked_at.store(range.end, Relaxed);
-        context.journal.news = false;
-        journal.wake();
+        self.tell_news(context);
         true
     }
 
@@ -197,7 +224,7 @@ impl Engine {
     }
 
     fn member_outcome(&self, revealed: &Revealed, wait: MemberWait, on_disk: bool) -> Option<Settled> {
-        let (set, level) = (&self.replication.in_sync, self.config.sync_level());
+        let (set, level) = (&self.replication.in_sync, self.sync_level());
         // Before all else: without a set nothing is left to wait for.
         if set.losses() != wait.losses {
             return Some(Settled::Uncertain);
@@ -216,20 +243,32 @@ impl Engine {
         if waited > timeout && wait.offset != NOT_KNOWN {
             set.note_late(wait.offset, wait.since);
         }
-        let lease = self.sync_writes.lease_ms.load(Relaxed).saturating_mul(NANOS_PER_MS);
-        (waited > timeout.saturating_add(lease)).then_some(Settled::Uncertain)
+        (waited > self.give_up_ms() * NANOS_PER_MS).then_some(Settled::Uncertain)
+    }
+
+    /// Milliseconds after which the outcome of a reply that waits is given up: a slow member has had
+    /// the time to leave the set.
+    fn give_up_ms(&self) -> u64 {
+        u64::from(self.config.sync_timeout_ms()) + u64::from(self.config.lease_time_ms())
     }
 
     fn is_in_own_file(&self, offset: u64) -> bool {
-        let file = &self.append_only;
         // A server that is not the primary of a group waits for nobody.
-        self.replication.in_sync.size() == 0 || file.on.load(Relaxed) && file.appender.synced() >= offset
+        self.replication.in_sync.size() == 0 || self.own_synced() >= offset
+    }
+
+    /// The journal's offset up to which it is in this server's own file; 0 without a file that has
+    /// all of the dataset.
+    pub(crate) fn own_synced(&self) -> u64 {
+        let file = &self.append_only;
+        let has_all = file.on.load(Relaxed) && !file.awaits_base();
+        if has_all { file.appender.synced() } else { 0 }
     }
 
     /// Rings a loop's bell once when [`Engine::outcome_of`] may have changed, and asks for what is
     /// missing. Earlier changes are not reported.
     pub fn ask_for_progress(&self, slot: usize, revealed: &Revealed) {
-        let is_disk = self.config.sync_level() == SyncLevel::Disk;
+        let is_disk = self.sync_level() == SyncLevel::Disk;
         if let Some(wait) = revealed.members {
             let mut loops = self.sync_writes.loops.lock();
             if !loops.contains(&slot) {
@@ -240,21 +279,20 @@ impl Engine {
                 self.replication.in_sync.want(wait.offset);
             }
         }
-        if revealed.members.is_none() || is_disk || self.append_only.waits.load(Relaxed) {
+        if revealed.members.is_none() || is_disk || self.sync_writes.waits_for_disk() {
             self.ask_for_disk(slot, revealed.offset);
         }
     }
 
     /// Milliseconds after which a held reply is to be looked at though nothing has been told.
     pub fn hold_patience_ms(&self, wait: &MemberWait) -> i64 {
-        if self.config.sync_level() == SyncLevel::Disk {
+        if self.sync_level() == SyncLevel::Disk {
             // Replicas do not tell when they have synced: they are asked again and again.
             return 1;
         }
         let waited = boot_nanos().saturating_sub(wait.since) / NANOS_PER_MS;
         let timeout = u64::from(self.config.sync_timeout_ms());
-        let end = timeout.saturating_add(self.sync_writes.lease_ms.load(Relaxed));
-        let next = if waited <= timeout { timeout } else { end };
+        let next = if waited <= timeout { timeout } else { self.give_up_ms() };
         // A question may be lost with its connection.
         i64::try_from(next.saturating_sub(waited)).unwrap_or(i64::MAX).clamp(0, 100) + 1
     }

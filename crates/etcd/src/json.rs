@@ -2,6 +2,8 @@
 //! The JSON of etcd's gateway: bytes are base64, 64-bit integers are strings, and fields that are
 //! zero, false or empty are left out. A value of another type is an error, never a default.
 
+use std::str::FromStr;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
@@ -33,13 +35,25 @@ pub fn bytes_of(value: &Value, name: &str) -> Result<Vec<u8>, Wrong> {
 }
 
 pub fn integer_of(value: &Value, name: &str) -> Result<i64, Wrong> {
-    let wrong = || format!("'{name}' is not an integer");
-    match field(value, name)? {
-        None => Ok(0),
-        Some(Value::String(text)) => text.parse().map_err(|_| wrong()),
-        Some(Value::Number(number)) => number.as_i64().ok_or_else(wrong),
-        Some(_) => Err(wrong()),
-    }
+    number_of(value, name, Value::as_i64)
+}
+
+/// IDs of members are unsigned and use all 64 bits.
+pub fn unsigned_of(value: &Value, name: &str) -> Result<u64, Wrong> {
+    number_of(value, name, Value::as_u64)
+}
+
+fn number_of<T: Default + FromStr>(
+    value: &Value,
+    name: &str,
+    exact: impl Fn(&Value) -> Option<T>,
+) -> Result<T, Wrong> {
+    let number = match field(value, name)? {
+        None => return Ok(T::default()),
+        Some(Value::String(text)) => text.parse().ok(),
+        Some(value) => exact(value),
+    };
+    number.ok_or_else(|| format!("'{name}' is not an integer"))
 }
 
 pub fn text_of(value: &Value, name: &str) -> Result<String, Wrong> {
@@ -74,17 +88,6 @@ pub fn required<'a>(value: &'a Value, name: &str) -> Result<&'a Value, Wrong> {
 /// Revision of the store when etcd answered. A reply without a header is none of etcd's.
 pub fn revision_of(reply: &Value) -> Result<i64, Wrong> {
     integer_of(required(reply, "header")?, "revision")
-}
-
-/// Numbers of members are unsigned and use all 64 bits.
-pub fn unsigned_of(value: &Value, name: &str) -> Result<u64, Wrong> {
-    let wrong = || format!("'{name}' is not an integer");
-    match field(value, name)? {
-        None => Ok(0),
-        Some(Value::String(text)) => text.parse().map_err(|_| wrong()),
-        Some(Value::Number(number)) => number.as_u64().ok_or_else(wrong),
-        Some(_) => Err(wrong()),
-    }
 }
 
 /// A text that is not empty.

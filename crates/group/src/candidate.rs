@@ -6,6 +6,7 @@
 //! primary, which may not know that its lease is gone, cannot have its acknowledgements either.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::member::{Duty, Local, Member, Orders, Role};
@@ -44,6 +45,7 @@ impl Member {
                 in_sync: [self.id.clone()].into(),
                 lease: self.timing.lease,
                 is_handed_over: false,
+                is_on_disk: false,
                 base: Some(Base { history: local.history.clone(), offset: local.offset }),
             }),
             holder: self.claim(1),
@@ -67,6 +69,7 @@ impl Member {
             && local.has_data
             && shard.primary.node == self.id.node
             && local.former.as_deref() == Some(&*shard.primary.run);
+        let is_forced = self.is_forced;
         let is_settled = self.pending.is_none() || !self.rules.keeps_refusing;
         let Role::Replica(following) = &mut self.role else { return None };
         // One that was handed the place has yet to bind its lease.
@@ -76,16 +79,14 @@ impl Member {
             && snapshot.holder.is_none()
             && seen.is_some();
         let has_everything = local.is_whole || !self.rules.promotes_whole_only;
-        if !is_free || !(is_member || is_heir) || !has_everything || local.priority == 0 {
+        let may = (is_member || is_heir) && local.priority > 0 || is_forced;
+        if !is_free || !may || !has_everything {
             // The primary has its lease again; but what may still be committed needs that this server
             // has acknowledged nothing meanwhile.
-            following.refuses &= !is_settled;
+            following.refuses_since.take_if(|_| is_settled);
             return None;
         }
-        if !following.refuses {
-            (following.refuses, following.refuses_since) = (true, now);
-        }
-        let since = following.refuses_since;
+        let since = *following.refuses_since.get_or_insert(now);
         orders.offer = Some(Offer {
             run: self.id.run.clone(),
             epoch: self.epoch,
@@ -121,8 +122,9 @@ impl Member {
     }
 
     fn promotion(&self, revision: u64, local: &Local, shard: &Shard) -> Transaction {
-        // All the others stay: what was acknowledged is on each of them.
-        let mut in_sync = shard.in_sync.clone();
+        // All the others stay: what was acknowledged is on each of them. By an operator's word this
+        // server's data are what counts.
+        let mut in_sync = if self.is_forced { BTreeSet::new() } else { shard.in_sync.clone() };
         in_sync.remove(&shard.primary);
         in_sync.insert(self.id.clone());
         let epoch = self.epoch + 1;
@@ -139,6 +141,8 @@ impl Member {
                 in_sync,
                 lease: self.timing.lease,
                 is_handed_over: false,
+                // All is acknowledged anew under the new epoch, in memory or on disk.
+                is_on_disk: shard.is_on_disk && local.at_disk && !self.is_forced,
                 base: Some(Base { history: local.history.clone(), offset: local.offset }),
             }),
             holder: self.claim(epoch),

@@ -42,6 +42,12 @@ pub struct Local {
     /// The run of this server's former process, if its files are in this server's folder and were
     /// loaded.
     pub former: Option<Arc<str>>,
+    /// The same, if the append-only file that it left was loaded: all that it said is on disk was.
+    pub kept: Option<Arc<str>>,
+    /// Replies are to wait for the disk (`sync-level`).
+    pub at_disk: bool,
+    /// The journal's offset up to which it is on this server's disk.
+    pub synced: u64,
     /// When it last acknowledged something to a primary; when it started, if never.
     pub acknowledged: u64,
     /// It has stopped acknowledging, as ordered ([`Duty::Refuse`]).
@@ -76,6 +82,8 @@ pub struct Orders {
     pub required: Vec<MemberId>,
     /// Size of the committed in-sync set, with this server.
     pub size: usize,
+    /// Replies wait until those have on disk what they reveal, and this server has.
+    pub at_disk: bool,
     /// Until when it may serve; `u64::MAX`: for ever, 0: not at all.
     pub serve_until: u64,
     /// To be sent to etcd; its outcome is to be told ([`Member::settle`]).
@@ -113,10 +121,8 @@ pub(crate) enum Role {
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Following {
-    /// It refuses the primary of its epoch, and wants to take its place.
-    pub refuses: bool,
-    /// Since when it does.
-    pub refuses_since: u64,
+    /// Since when it has refused the primary of its epoch, to take its place.
+    pub refuses_since: Option<u64>,
     /// Since when nobody holds the primary's lease.
     pub free_since: Option<u64>,
     /// The primary of this epoch has held it.
@@ -129,6 +135,8 @@ pub(crate) struct Leading {
     pub joining: Option<Joining>,
     /// A member that is to take over.
     pub successor: Option<MemberId>,
+    /// Set while replies are to wait for the disk: the journal's end after they had begun to.
+    pub disk: Option<Option<u64>>,
 }
 
 /// A member that replies wait for already, and that is added to the set when it has everything that
@@ -169,6 +177,17 @@ pub struct Member {
     pub(crate) pending: Option<Pending>,
     /// The newest epoch that this process has asked to lead.
     proposed: u64,
+    /// An operator wants it to take the primary's place, whether it is in the set or not.
+    pub(crate) is_forced: bool,
+    /// It is decided whether this process is its former one's member.
+    has_name: bool,
+}
+
+impl Local {
+    /// What this server knows of a replica, if it has it.
+    pub(crate) fn follower(&self, id: &MemberId) -> Option<&Follower> {
+        self.followers.iter().find(|follower| follower.id == *id)
+    }
 }
 
 impl Member {
@@ -185,7 +204,36 @@ impl Member {
             lease: None,
             pending: None,
             proposed: 0,
+            is_forced: false,
+            has_name: false,
         }
+    }
+
+    /// Decides which member this process is, as soon as the records are known: its former process's
+    /// if that one is in the set, has left its files and had said nothing that is not in them. False
+    /// as long as it is not decided.
+    fn resume(&mut self, local: &Local) -> bool {
+        let Some(snapshot) = &self.snapshot else { return false };
+        let former = local.kept.as_ref().map(|run| MemberId::new(&self.id.node, run));
+        let shard = snapshot.shard.as_ref().map(|shard| &shard.value);
+        let may = |shard: &Shard, former: &MemberId| {
+            shard.in_sync.contains(former) && (shard.is_on_disk || !self.rules.resumes_from_disk)
+        };
+        if let Some(former) = former.filter(|former| shard.is_some_and(|shard| may(shard, former))) {
+            let known = snapshot.nodes.get(&former.node);
+            if known.is_some_and(|node| node.run == former.run) {
+                // It may live: its lease does.
+                return false;
+            }
+            self.id = former;
+        }
+        self.has_name = true;
+        true
+    }
+
+    /// Which member this process is; `None` before that is decided.
+    pub fn name(&self) -> Option<&MemberId> {
+        self.has_name.then_some(&self.id)
     }
 
     pub fn id(&self) -> &MemberId {
@@ -276,19 +324,27 @@ impl Member {
         let is_own = if is_new { is_handed || self.proposed == shard.epoch } else { self.is_primary() };
         let leads = shard.primary == self.id && is_own;
         if is_new || leads != self.is_primary() {
+            self.is_forced &= self.epoch == 0;
             self.epoch = shard.epoch;
             self.role = if leads {
-                Role::Primary(Leading { since: now, joining: None, successor: None })
+                Role::Primary(Leading { since: now, joining: None, successor: None, disk: None })
             } else {
-                let refuses = self.refuses() && self.pending.is_some();
-                Role::Replica(Following { refuses, ..Following::default() })
+                let refuses_since = self.refuses_since().filter(|_| self.pending.is_some());
+                Role::Replica(Following { refuses_since, ..Following::default() })
             };
         }
         self.known = Some(shard.clone());
     }
 
     pub(crate) fn refuses(&self) -> bool {
-        matches!(&self.role, Role::Replica(following) if following.refuses)
+        self.refuses_since().is_some()
+    }
+
+    fn refuses_since(&self) -> Option<u64> {
+        match &self.role {
+            Role::Replica(following) => following.refuses_since,
+            Role::Primary(_) => None,
+        }
     }
 
     /// Tells what came of the transaction that was ordered last.
@@ -344,14 +400,15 @@ impl Member {
         }
     }
 
-    /// Whether a handover has been ordered whose outcome is not known.
-    pub fn is_handing_over(&self) -> bool {
-        let Role::Primary(leading) = &self.role else { return false };
-        leading.successor.is_some() || self.is_being_replaced()
+    /// Takes the primary's place as soon as nobody holds its lease and none of its rights can be
+    /// left, even if this server is not in the set: an operator's word that no better server will
+    /// come back. Ends with the next change of the primary.
+    pub fn take_over(&mut self) {
+        self.is_forced = !self.is_primary();
     }
 
     /// A transaction that names another primary may be committed.
-    pub(crate) fn is_being_replaced(&self) -> bool {
+    pub fn is_being_replaced(&self) -> bool {
         let shard = self.pending.as_ref().and_then(|pending| pending.shard.as_ref());
         shard.is_some_and(|shard| shard.primary != self.id)
     }
@@ -362,10 +419,14 @@ impl Member {
             duty: Duty::Wait,
             required: Vec::new(),
             size: 0,
+            at_disk: false,
             serve_until: 0,
             transaction: None,
             offer: None,
         };
+        if !self.has_name && !self.resume(local) {
+            return orders;
+        }
         match self.role {
             Role::Primary(_) => self.lead(now, local, &mut orders),
             Role::Replica(_) => self.follow(now, local, &mut orders),
@@ -439,6 +500,7 @@ mod tests {
             in_sync: [id("a"), id("b")].into(),
             lease: LEASE,
             is_handed_over: false,
+            is_on_disk: false,
             base: None,
         }
     }

@@ -8,12 +8,23 @@ use crate::member::{Duty, Joining, Leading, Local, Member, Orders, Role};
 use crate::record::{Base, Expected, HolderChange, MemberId, Shard, Transaction};
 use crate::timing::Timing;
 
+/// Notes from where on replies have waited for the disk.
+fn note_disk_level(leading: &mut Leading, local: &Local) {
+    leading.disk = match leading.disk {
+        _ if !local.at_disk => None,
+        // Orders have to be carried out first.
+        None => Some(None),
+        Some(from) => Some(from.or(Some(local.end))),
+    };
+}
+
 impl Member {
     pub(crate) fn lead(&mut self, now: u64, local: &Local, orders: &mut Orders) {
         let Some(shard) = self.known.clone() else { return };
         let Role::Primary(mut leading) = self.role.clone() else { return };
         orders.duty = Duty::Lead { epoch: self.epoch };
         self.choose_joining(&mut leading, now, local, &shard);
+        note_disk_level(&mut leading, local);
         let wanted = self.next_change(&mut leading, now, local, &shard);
         let unsettled = self.pending.clone();
         orders.transaction = self.send(now, wanted);
@@ -28,6 +39,8 @@ impl Member {
         let sent = orders.transaction.as_ref().and_then(|transaction| transaction.shard.as_ref());
         may_be_in_sync.extend(sent.into_iter().flat_map(|shard| shard.in_sync.iter().cloned()));
         may_be_in_sync.remove(&self.id);
+        let maybe = self.pending.iter().filter_map(|pending| pending.shard.as_ref());
+        orders.at_disk = local.at_disk || known.is_on_disk || maybe.chain(sent).any(|shard| shard.is_on_disk);
         let is_leaving = self.is_being_replaced() || sent.is_some_and(|shard| shard.primary != self.id);
         orders.serve_until = if is_leaving && self.rules.stops_for_handover {
             0
@@ -49,9 +62,8 @@ impl Member {
     /// Chooses a replica to be added to the set, and notes from where on replies have waited for it.
     fn choose_joining(&self, leading: &mut Leading, now: u64, local: &Local, shard: &Shard) {
         let is_fresh = |id: &MemberId| {
-            local.followers.iter().any(|follower| {
-                follower.id == *id && now < follower.probed.saturating_add(self.timing.lease / 2)
-            })
+            let follower = local.follower(id);
+            follower.is_some_and(|follower| now < follower.probed.saturating_add(self.timing.lease / 2))
         };
         match &mut leading.joining {
             Some(joining) if shard.in_sync.contains(&joining.id) || !is_fresh(&joining.id) => {
@@ -110,14 +122,20 @@ impl Member {
                 in_sync: shard.in_sync.clone(),
                 lease: shard.lease,
                 is_handed_over: true,
+                is_on_disk: shard.is_on_disk,
                 base,
             };
             return change(Some(shard), HolderChange::Release, false);
         }
-        let heard = |id: &MemberId| {
-            let follower = local.followers.iter().find(|follower| follower.id == *id);
-            follower.map_or(0, |follower| follower.probed).max(leading.since)
-        };
+        if shard.is_on_disk && !local.at_disk {
+            // What members have in memory counts from now on. Under another epoch, since it would
+            // also count what a former process of a member has said.
+            let epoch = if self.rules.clears_disk_anew { self.epoch + 1 } else { self.epoch };
+            let shard = Shard { epoch, is_on_disk: false, is_handed_over: false, ..shard.clone() };
+            return change(Some(shard), self.claim(epoch), false);
+        }
+        let heard =
+            |id: &MemberId| local.follower(id).map_or(0, |follower| follower.probed).max(leading.since);
         let mut in_sync = shard.in_sync.clone();
         in_sync.retain(|id| {
             let is_lost = now >= self.timing.acknowledged_right(heard(id)) || local.slow.contains(id);
@@ -130,14 +148,28 @@ impl Member {
             }
             return change(Some(shard), HolderChange::Keep, false);
         }
+        if !shard.is_on_disk && self.is_all_on_disk(leading, local, shard) {
+            return change(Some(Shard { is_on_disk: true, ..shard.clone() }), HolderChange::Keep, false);
+        }
         let joining = leading.joining.as_ref()?;
-        let follower = local.followers.iter().find(|follower| follower.id == joining.id)?;
-        let has_everything = joining.from.is_some_and(|from| follower.acknowledged >= from);
+        let follower = local.follower(&joining.id)?;
+        // It may have been chosen when memory was enough.
+        let from = joining.from.map(|from| from.max(leading.disk.flatten().unwrap_or(0)));
+        let has_everything = from.is_some_and(|from| follower.acknowledged >= from);
         if has_everything || !self.rules.joins_caught_up {
             in_sync.insert(joining.id.clone());
             return change(Some(Shard { in_sync, ..shard.clone() }), HolderChange::Keep, false);
         }
         None
+    }
+
+    /// Whether every member of the set has on disk what was acknowledged before replies began to
+    /// wait for the disk.
+    fn is_all_on_disk(&self, leading: &Leading, local: &Local, shard: &Shard) -> bool {
+        let Some(from) = leading.disk.flatten() else { return false };
+        let has = |id: &MemberId| local.follower(id).is_some_and(|one| one.acknowledged >= from);
+        let others = shard.in_sync.iter().filter(|id| **id != self.id);
+        local.synced >= from && others.into_iter().all(has) || !self.rules.waits_for_all_disks
     }
 
     /// Until when no member can have been promoted that has answered.
@@ -146,8 +178,7 @@ impl Member {
         let lease = self.known.as_ref().map_or(0, |shard| shard.lease).min(self.timing.lease);
         let timing = Timing { lease, ..self.timing };
         let answered = |member: &MemberId| {
-            let follower = local.followers.iter().find(|follower| follower.id == *member);
-            follower.map_or(0, |follower| timing.acknowledged_right(follower.probed))
+            local.follower(member).map_or(0, |follower| timing.acknowledged_right(follower.probed))
         };
         members.iter().map(answered).min().unwrap_or(u64::MAX)
     }

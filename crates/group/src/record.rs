@@ -18,7 +18,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 /// One life of a server: a process that starts anew has lost what was in memory, so it is another
-/// member, unless its files prove that nothing is missing.
+/// member, unless all that its former process acknowledged was on disk ([`Shard::is_on_disk`]).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct MemberId {
     /// The server's name in the group (`node-name`).
@@ -27,9 +27,23 @@ pub struct MemberId {
     pub run: Arc<str>,
 }
 
+/// Text that names no member.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("a member is named node/run, each of up to 64 letters, digits, '-', '_' and '.'")]
+pub struct BadMemberId;
+
 impl MemberId {
+    /// A member by names that are known to be good ([`is_name`]).
     pub fn new(node: &str, run: &str) -> MemberId {
         MemberId { node: node.into(), run: run.into() }
+    }
+
+    /// A member by names that came from elsewhere.
+    ///
+    /// # Errors
+    /// If one of them is not a name ([`is_name`]).
+    pub fn checked(node: &str, run: &str) -> Result<MemberId, BadMemberId> {
+        if is_name(node) && is_name(run) { Ok(MemberId::new(node, run)) } else { Err(BadMemberId) }
     }
 }
 
@@ -40,14 +54,12 @@ impl fmt::Display for MemberId {
 }
 
 impl FromStr for MemberId {
-    type Err = RecordError;
+    type Err = BadMemberId;
 
     /// Reads `node/run`.
-    fn from_str(text: &str) -> Result<MemberId, RecordError> {
-        match text.split_once('/') {
-            Some((node, run)) if is_name(node) && is_name(run) => Ok(MemberId::new(node, run)),
-            _ => Err(RecordError::new("a member", text)),
-        }
+    fn from_str(text: &str) -> Result<MemberId, BadMemberId> {
+        let (node, run) = text.split_once('/').ok_or(BadMemberId)?;
+        MemberId::checked(node, run)
     }
 }
 
@@ -71,6 +83,16 @@ impl RecordError {
     }
 }
 
+/// Reads a record from JSON; `None` from `read` if it lacks something.
+fn read_json<T>(
+    text: &str,
+    what: &'static str,
+    read: impl FnOnce(&Value) -> Option<T>,
+) -> Result<T, RecordError> {
+    let value = serde_json::from_str(text).ok();
+    value.and_then(|value| read(&value)).ok_or_else(|| RecordError::new(what, text))
+}
+
 /// The truth about a shard.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Shard {
@@ -85,6 +107,9 @@ pub struct Shard {
     pub lease: u64,
     /// The primary before has stopped by itself and has this one take its place.
     pub is_handed_over: bool,
+    /// All that was acknowledged is on disk at every member of the set: a process that starts with
+    /// such a member's files is the same member.
+    pub is_on_disk: bool,
     /// Where the present primary's own history begins.
     pub base: Option<Base>,
 }
@@ -109,6 +134,9 @@ impl Shard {
         if self.is_handed_over {
             value["handed-over"] = json!(true);
         }
+        if self.is_on_disk {
+            value["on-disk"] = json!(true);
+        }
         if let Some(base) = &self.base {
             value["history"] = json!(*base.history);
             value["offset"] = json!(base.offset);
@@ -117,8 +145,7 @@ impl Shard {
     }
 
     pub fn from_json(text: &str) -> Result<Shard, RecordError> {
-        let read = || {
-            let value: Value = serde_json::from_str(text).ok()?;
+        read_json(text, "the record of the shard", |value| {
             let member = |value: &Value| value.as_str()?.parse::<MemberId>().ok();
             let in_sync = value["in-sync"].as_array()?.iter().map(member).collect::<Option<_>>()?;
             let base = value["history"].as_str().zip(value["offset"].as_u64());
@@ -128,11 +155,11 @@ impl Shard {
                 in_sync,
                 lease: value["lease-ns"].as_u64().filter(|&lease| lease > 0)?,
                 is_handed_over: value["handed-over"].as_bool().unwrap_or(false),
+                is_on_disk: value["on-disk"].as_bool().unwrap_or(false),
                 base: base.map(|(history, offset)| Base { history: history.into(), offset }),
             };
             shard.in_sync.contains(&shard.primary).then_some(shard)
-        };
-        read().ok_or_else(|| RecordError::new("the record of the shard", text))
+        })
     }
 }
 
@@ -151,12 +178,10 @@ impl Holder {
     }
 
     pub fn from_json(text: &str, lease: i64) -> Result<Holder, RecordError> {
-        let read = || {
-            let value: Value = serde_json::from_str(text).ok()?;
+        read_json(text, "the record of the primary's lease", |value| {
             let member = value["member"].as_str()?.parse().ok()?;
             Some(Holder { epoch: value["epoch"].as_u64()?, member, lease })
-        };
-        read().ok_or_else(|| RecordError::new("the record of the primary's lease", text))
+        })
     }
 }
 
@@ -184,8 +209,7 @@ impl Node {
     }
 
     pub fn from_json(text: &str) -> Result<Node, RecordError> {
-        let read = || {
-            let value: Value = serde_json::from_str(text).ok()?;
+        read_json(text, "the record of a server", |value| {
             let port = |name: &str| u16::try_from(value[name].as_u64().unwrap_or(0)).ok();
             Some(Node {
                 run: value["run"].as_str().filter(|run| is_name(run))?.into(),
@@ -195,8 +219,7 @@ impl Node {
                 priority: u32::try_from(value["priority"].as_u64().unwrap_or(100)).ok()?,
                 version: value["version"].as_str().unwrap_or("").into(),
             })
-        };
-        read().ok_or_else(|| RecordError::new("the record of a server", text))
+        })
     }
 }
 
@@ -218,16 +241,14 @@ impl Offer {
     }
 
     pub fn from_json(text: &str) -> Result<Offer, RecordError> {
-        let read = || {
-            let value: Value = serde_json::from_str(text).ok()?;
+        read_json(text, "an offer", |value| {
             Some(Offer {
                 run: value["run"].as_str()?.into(),
                 epoch: value["epoch"].as_u64()?,
                 offset: value["offset"].as_u64()?,
                 priority: u32::try_from(value["priority"].as_u64()?).ok()?,
             })
-        };
-        read().ok_or_else(|| RecordError::new("an offer", text))
+        })
     }
 }
 
@@ -374,6 +395,7 @@ mod tests {
             in_sync: [a, b].into(),
             lease: 2_000_000_000,
             is_handed_over: true,
+            is_on_disk: true,
             base,
         }
     }
@@ -383,10 +405,20 @@ mod tests {
     }
 
     #[test]
+    fn members_are_named_by_node_and_run() {
+        let one: MemberId = "a/1f".parse().expect("a member's name");
+        assert_eq!((&*one.node, &*one.run, one.to_string()), ("a", "1f", "a/1f".to_owned()));
+        for wrong in ["", "a", "a/", "/1", "a/1/2", "a b/1", "a/1\n"] {
+            assert_eq!(wrong.parse::<MemberId>(), Err(BadMemberId), "{wrong:?}");
+        }
+        assert!(MemberId::checked(&"x".repeat(65), "1").is_err());
+    }
+
+    #[test]
     fn records_come_back_as_they_were() {
         let shard = shard();
         assert_eq!(Shard::from_json(&shard.to_json()), Ok(shard.clone()));
-        let none = Shard { base: None, ..shard };
+        let none = Shard { base: None, is_on_disk: false, ..shard };
         assert_eq!(Shard::from_json(&none.to_json()), Ok(none));
         let holder = Holder { epoch: 7, member: MemberId::new("n", "r"), lease: 12 };
         assert_eq!(Holder::from_json(&holder.to_json(), 12), Ok(holder));

@@ -31,6 +31,12 @@ pub struct Rules {
     pub knows_lease: bool,
     /// Rights and waits have a margin for clocks that drift.
     pub allows_for_drift: bool,
+    /// A new process is its former one's member only if all that was acknowledged was on disk.
+    pub resumes_from_disk: bool,
+    /// The record says that all is on disk only when every member has said so.
+    pub waits_for_all_disks: bool,
+    /// Memory counts again only under another epoch.
+    pub clears_disk_anew: bool,
     /// Nothing is served between the begin of a handover and its outcome.
     pub stops_for_handover: bool,
 }
@@ -51,6 +57,9 @@ impl Default for Rules {
             counts_from_sending: true,
             knows_lease: true,
             allows_for_drift: true,
+            resumes_from_disk: true,
+            waits_for_all_disks: true,
+            clears_disk_anew: true,
             stops_for_handover: true,
         }
     }

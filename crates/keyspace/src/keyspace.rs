@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The keyspace itself: shards with their locks and tables, and the operations that need all of them.
+//! The keyspace itself: shards with their locks and tables, and operations on all of them.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -19,19 +19,20 @@ use crate::events::Observer;
 use crate::eviction::Policy;
 use crate::lazy_free::{Garbage, LazyFree};
 use crate::limbo;
+use crate::slot_hash::begin_with_slot;
 use crate::snapshot::Snapshots;
 use crate::table::Table;
 use crate::waiters::{AwaitedKeys, WaitQueues};
 use crate::watch::{Readers, Watchers};
 
-/// One lock and what it guards: the same slice of the hash range in every database.
+/// One lock and the data under it: the same slice of the hash range in every database.
 #[repr(align(128))]
 pub struct Shard {
-    /// Guards everything below.
+    /// Guards all fields below.
     pub lock: ShardLock,
     first: Table,
-    /// A database other than the first has had a key here. Most servers use database 0 only: what
-    /// walks all tables can then leave the others alone.
+    /// A database other than 0 has had a key here. Most servers use database 0 only, so walks of
+    /// all tables can skip the others.
     others_used: AtomicBool,
     others: Box<[Table]>,
     /// Tables of a dataset that is being built (`staging.rs`).
@@ -59,13 +60,13 @@ impl Shard {
         &staged[db as usize - 1 - self.others.len()]
     }
 
-    /// The tables that have ever had a key, with their databases.
+    /// The tables that have ever held a key, with their databases.
     pub(crate) fn used_tables(&self) -> impl Iterator<Item = (u32, &Table)> {
         let others: &[Table] = if self.others_used.load(Relaxed) { &self.others } else { &[] };
         (0..).zip(std::iter::once(&self.first).chain(others))
     }
 
-    /// Notes that a key comes into a database; the caller holds the shard exclusively.
+    /// Records that a key is added to a database; the caller holds the shard exclusively.
     #[inline]
     pub(crate) fn note_use(&self, db: u32) {
         if db != 0 && !self.others_used.load(Relaxed) {
@@ -82,34 +83,35 @@ pub struct Settings {
     pub lfu_log_factor: AtomicU32,
     /// Minutes after which the LFU counter halves.
     pub lfu_decay_minutes: AtomicU32,
-    /// Keys compared when one is evicted.
+    /// Keys to sample for an eviction.
     pub eviction_samples: AtomicU32,
-    /// Classes of events that are wanted (`events.rs`); none unless they would be published anywhere.
+    /// Wanted classes of events (`events.rs`); 0 unless they would be published anywhere.
     pub events: AtomicU32,
-    /// Events of expired and evicted keys carry the value that is lost.
+    /// Events of expired and evicted keys carry the lost value.
     pub events_with_values: AtomicU8,
-    /// Somebody wants to know of all keys that change.
+    /// Some client tracks all changed keys (broadcasting mode).
     pub broadcasts: AtomicU8,
     /// Changes are journalled. Changed only with the world stopped.
     pub journals: AtomicU8,
-    /// Which keys that no client has asked to remove are journalled as UNLINK: a bit for each [`Removal`].
+    /// Removals without a client's request that are journalled as UNLINK: a bit for each
+    /// [`Removal`].
     pub unlinks: AtomicU8,
-    /// Set to zero by DEBUG SET-ACTIVE-EXPIRE 0.
+    /// Set by DEBUG SET-ACTIVE-EXPIRE 0.
     pub active_expire_off: AtomicU8,
-    /// What is past its expiry stays until it is written to; those who read do not see it.
+    /// Expired keys stay until they are written to; readers do not see them.
     pub keeps_expired: AtomicBool,
-    /// Keys to which clients give an expiry are noted, and expire though others do not
-    /// ([`Keyspace::expire_own`]): on a replica that can be written to.
+    /// Keys to which clients give an expiry are recorded, and expire even if others do not
+    /// ([`Keyspace::expire_own`]): on a writable replica.
     pub notes_own_expiring: AtomicBool,
 }
 
-/// Why a key is removed that no client has asked to remove.
+/// Why a key is removed without a client's request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Removal {
     Expired = 1,
     Evicted = 2,
-    /// As the outcome of another command.
+    /// As part of the effect of another command.
     Server = 4,
 }
 
@@ -120,7 +122,7 @@ impl Settings {
         Policy::from_number(self.policy.load(Relaxed))
     }
 
-    /// The command that repeats the removal of a key.
+    /// The command that journals the removal of a key.
     pub fn removal(&self, why: Removal) -> &'static [u8] {
         if self.unlinks.load(Relaxed) & why as u8 != 0 { b"UNLINK" } else { b"DEL" }
     }
@@ -137,46 +139,49 @@ pub struct Keyspace {
     shard_bits: u32,
     databases: u32,
     hasher: KeyHasher,
+    /// See `by_slot.rs`.
+    pub(crate) is_by_slot: bool,
     /// The gate of all executing threads.
     pub gate: Arc<Gate>,
     /// The background thread that frees big values.
     pub lazy_free: Arc<LazyFree>,
-    /// How many executing threads there may be at most.
+    /// Upper limit of executing threads.
     threads_max: usize,
     /// Counters of each executing thread.
     pub counters: Slots<Arc<Padded<Counters>>>,
     /// See [`Settings`].
     pub settings: Settings,
-    /// Who is told of events; set once.
+    /// Receives events; set once.
     pub observer: OnceLock<Arc<dyn Observer>>,
-    /// The queues of clients that wait for keys, if there are any; set once.
+    /// The queues of clients that wait for keys; set once.
     awaited: OnceLock<Arc<dyn AwaitedKeys>>,
-    /// The order of all changes, while anybody wants it (see [`Settings::journals`]).
+    /// The order of all changes, while it has readers (see [`Settings::journals`]).
     pub journal: Journal,
     /// Seconds since the Unix epoch, for the access clocks in entries.
     clock: Padded<AtomicU32>,
     /// Keys of a replica that clients have given an expiry (see [`Settings::notes_own_expiring`]).
     pub(crate) own_expiring: parking_lot::Mutex<HashSet<(u32, Box<[u8]>)>>,
-    /// Changes since the last save, for INFO; adjusted by whoever saves.
+    /// Value of the change counter at the last save, for save points and INFO; set by the code that
+    /// saves.
     pub dirty_baseline: AtomicU64,
-    /// Moves with every eviction or expiry pass, so that each starts elsewhere.
+    /// Advances with every eviction or expiry pass, so that each starts at another place.
     pub(crate) sweep: AtomicU64,
     /// See `snapshot.rs`.
     pub(crate) snapshots: Padded<Snapshots>,
-    /// Held by the one [`Reader`](crate::reader::Reader).
+    /// Locked by the one [`Reader`](crate::reader::Reader).
     pub(crate) reader: parking_lot::Mutex<()>,
 }
 
-/// Tables that [`Keyspace::flush`] has taken out of the keyspace. Freed when dropped.
+/// Tables removed from the keyspace by [`Keyspace::flush`]. Freed when dropped.
 #[derive(Default)]
 pub struct Flushed {
-    /// How many keys there were, those that a snapshot in progress has got included.
+    /// Number of keys, including those that went to a snapshot in progress.
     pub keys: usize,
     pub(crate) tables: Vec<Table>,
 }
 
 impl Flushed {
-    /// Keys that are freed at once.
+    /// Up to this many keys are freed at once.
     const FEW: usize = 64;
 
     /// True if freeing takes long: many keys, or a large value.
@@ -186,13 +191,13 @@ impl Flushed {
         }
         let mut heavy = false;
         for table in &self.tables {
-            // SAFETY: nobody else can reach the tables any more.
+            // SAFETY: the tables are unreachable for other threads.
             unsafe { table.for_each(|entry| heavy |= limbo::is_heavy(entry)) };
         }
         heavy
     }
 
-    /// Has the lazy-free thread free it, and call `freed` then.
+    /// Frees it on the lazy-free thread, which then calls `freed`.
     pub fn free_in_background(self, queue: &LazyFree, freed: Option<Box<dyn FnOnce() + Send>>) {
         queue.send(self.tables.into());
         if let Some(freed) = freed {
@@ -210,7 +215,7 @@ pub struct Shape {
     pub databases: u32,
     /// Threads that execute commands.
     pub threads: usize,
-    /// The most there may be one day ([`Keyspace::make_room_for_threads`]).
+    /// Upper limit to which the number of threads may grow ([`Keyspace::make_room_for_threads`]).
     pub threads_max: usize,
 }
 
@@ -236,6 +241,7 @@ impl Keyspace {
             shard_bits: shape.shards.ilog2(),
             databases: shape.databases,
             hasher,
+            is_by_slot: false,
             gate: Arc::new(Gate::with_room(shape.threads, shape.threads_max, 2)),
             lazy_free: LazyFree::start(),
             threads_max: shape.threads_max,
@@ -259,18 +265,19 @@ impl Keyspace {
         keyspace
     }
 
-    /// Provides for so many executing threads. Those may begin once the gate knows of them, too.
+    /// Makes room for this many executing threads. They may start once the gate has room for them,
+    /// too.
     pub fn make_room_for_threads(&self, threads: usize) {
         self.counters.grow(threads, |_| Arc::default());
         self.journal.make_room_for_threads(threads);
     }
 
-    /// The gate slot of whoever walks through a snapshot, behind those of the executing threads.
+    /// The gate slot of a snapshot's walker, after those of the executing threads.
     pub(crate) fn walker_slot(&self) -> usize {
         self.threads_max
     }
 
-    /// The gate slot of the [`Reader`](crate::reader::Reader), behind the walker's.
+    /// The gate slot of the [`Reader`](crate::reader::Reader), after the walker's.
     pub(crate) fn reader_slot(&self) -> usize {
         self.threads_max + 1
     }
@@ -307,7 +314,8 @@ impl Keyspace {
     /// The hash of a key name.
     #[inline]
     pub fn hash(&self, key: &[u8]) -> u64 {
-        self.hasher.hash(key)
+        let hash = self.hasher.hash(key);
+        if self.is_by_slot { begin_with_slot(hash, key) } else { hash }
     }
 
     /// The LRU clock that reads store: seconds, 24 bits.
@@ -316,8 +324,8 @@ impl Keyspace {
         self.clock.load(Relaxed) & 0x00ff_ffff
     }
 
-    /// The LFU clock: minutes, 16 bits. Made from all bits of the seconds, so that it does not jump
-    /// when the LRU clock wraps.
+    /// The LFU clock: minutes, 16 bits. Computed from all bits of the seconds, so that it does not
+    /// jump when the LRU clock wraps.
     #[inline]
     pub(crate) fn minutes(&self) -> u32 {
         (self.clock.load(Relaxed) / 60) & 0xffff
@@ -349,7 +357,7 @@ impl Keyspace {
         &self.shards
     }
 
-    /// Keys of a database, and how many have an expiry; exact only while nobody writes.
+    /// Number of keys of a database, and of keys with an expiry; exact only while no thread writes.
     pub fn len(&self, db: u32) -> (usize, usize) {
         self.shards.iter().fold((0, 0), |(keys, expires), shard| {
             let table = shard.table(db);
@@ -357,8 +365,8 @@ impl Keyspace {
         })
     }
 
-    /// Takes all keys of one database, or of all, out of the keyspace. What is removed is freed by
-    /// the caller, who need not have the world stopped for that.
+    /// Removes all keys of one database, or of all. The caller frees the result, for which the
+    /// world need not be stopped.
     pub fn flush(&self, world: &World<'_>, db: Option<u32>) -> Flushed {
         let mut count = 0;
         let mut removed = Vec::new();
@@ -388,7 +396,8 @@ impl Keyspace {
         Flushed { keys: count, tables: removed }
     }
 
-    /// Calls `visit` with every entry of a database, expired ones included, until it answers false.
+    /// Calls `visit` with every entry of a database, including expired ones, until it returns
+    /// false.
     pub fn visit(&self, world: &World<'_>, db: u32, mut visit: impl FnMut(Entry<'_>) -> bool) {
         let _ = world;
         let mut goes_on = true;
@@ -401,13 +410,13 @@ impl Keyspace {
         }
     }
 
-    /// Has all changes of keys noted for those who want to know of them, or no longer.
+    /// Starts or stops recording all changed keys for tracking clients (broadcasting mode).
     pub fn set_broadcast(&self, on: bool) {
         self.settings.broadcasts.store(on.into(), SeqCst);
         self.shards.iter().for_each(|shard| shard.watchers.set_broadcast(on));
     }
 
-    /// Takes the notes of who has read some key away.
+    /// Removes and returns the record of which clients have read some key.
     pub fn take_tracked(&self) -> Option<(Box<[u8]>, Readers)> {
         let start = fastrand::usize(..self.shards.len());
         let order = (start..self.shards.len()).chain(0..start);
@@ -417,7 +426,8 @@ impl Keyspace {
         )
     }
 
-    /// Takes all notes of who has read which key away; how many keys and notes there were.
+    /// Removes all records of which clients have read which key; returns the numbers of keys and
+    /// records.
     pub fn forget_tracked(&self) -> (usize, usize) {
         let counts = self.shards.iter().filter(|shard| !shard.watchers.is_empty());
         counts
@@ -426,7 +436,7 @@ impl Keyspace {
     }
 
     /// Exchanges two databases (see [`Txn::swap_databases`](crate::Txn::swap_databases), which
-    /// tidies up first).
+    /// removes expired watched keys first).
     pub(crate) fn swap_tables(&self, world: &World<'_>, one: u32, other: u32) {
         self.snapshots.exchange(world, one, other);
         for shard in &self.shards {
@@ -447,7 +457,7 @@ impl Keyspace {
         }
     }
 
-    /// Keys that clients wait for, and those of them whose loss is heeded.
+    /// Number of keys that clients wait for, and of those for whose loss they wait, too.
     pub fn awaited_keys(&self) -> (usize, usize) {
         self.awaited().map_or((0, 0), |queues| queues.key_counts())
     }
@@ -456,7 +466,7 @@ impl Keyspace {
     /// once.
     ///
     /// # Panics
-    /// If the keyspace has queues.
+    /// If the keyspace has queues already.
     pub fn wait_queues<R: Send + Sync + 'static>(&self) -> Arc<WaitQueues<R>> {
         let queues = Arc::new(WaitQueues::new(self.shards.len()));
         let known: Arc<dyn AwaitedKeys> = Arc::clone(&queues) as _;
@@ -464,13 +474,13 @@ impl Keyspace {
         queues
     }
 
-    /// Which keys are waited for.
+    /// The keys that clients wait for.
     #[inline]
     pub(crate) fn awaited(&self) -> Option<&dyn AwaitedKeys> {
         self.awaited.get().map(|queues| &**queues)
     }
 
-    /// Keys that somebody watches, by their names: one that several clients watch counts once.
+    /// Number of watched keys; a key that several clients watch counts once.
     pub fn watched_keys(&self) -> usize {
         let some = self.shards.iter().filter(|shard| !shard.watchers.is_empty());
         some.map(|shard| {

@@ -2,12 +2,13 @@
 //! The keyspace: shards, tables, entries, lock sets, expiry and eviction.
 //!
 //! Flow: the dispatcher makes a [`Txn`] from the keys a command names; the transaction holds the
-//! locks of their shards and is the only way to reach a key. Everything a writer changes goes
-//! through its methods, where watchers, a snapshot in progress and the journal are told.
+//! locks of their shards and is the only way to reach a key. Every change goes through its methods,
+//! which inform watchers, a snapshot in progress and the journal.
 //!
-//! This crate knows nothing of clients, commands or files, no type but strings (others register
+//! This crate knows no clients, commands or files, no type but strings (the others register
 //! themselves, see [`object`]), and never performs I/O.
 
+mod by_slot;
 pub mod context;
 pub mod counters;
 pub mod cow_entry;
@@ -24,6 +25,7 @@ mod notify;
 pub mod object;
 pub mod reader;
 pub mod scan;
+mod slot_hash;
 pub mod snapshot;
 pub mod snapshot_walk;
 mod staging;

@@ -1,16 +1,70 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! SCAN, RANDOMKEY: walking the keyspace a little at a time.
+//! SCAN and RANDOMKEY: iterate over the keyspace in small steps.
 //!
-//! A cursor is a place in hash order: shard, directory prefix, position. Splits and merges of segments
-//! preserve that order, so keys that are there throughout are returned at least once.
+//! A cursor is a position in hash order: shard, directory prefix, position. Splits and merges of
+//! segments preserve that order, so keys present throughout are returned at least once.
 
 use crate::context::Context;
 use crate::entry::Entry;
 use crate::keyspace::Keyspace;
 use crate::table::{SLOTS as BUCKET_SLOTS, TableCursor};
 
-/// Visits at least `count` entries of a database from `cursor` on (0 = start), or to the end. Returns the
-/// next cursor, 0 at the end. Locks one shard at a time. Expired entries are visited too: the caller filters.
+/// Depth bits that a cursor leaves out in cluster mode, where it has more shard bits: clients that
+/// keep cursors in floating-point numbers have 53 bits.
+const SPARED: u32 = 2;
+/// Marks a cursor of cluster mode that needs the spared bits: within more than 1.5 billion keys of
+/// one slot.
+const WHOLE: u64 = 1 << 63;
+
+/// The number of a place in a shard.
+pub fn cursor_of(keyspace: &Keyspace, shard: u64, place: TableCursor) -> u64 {
+    let (depth, position) = (place.bits() >> 16, place.bits() & 0xffff);
+    if !keyspace.is_by_slot() {
+        shard << TableCursor::BITS | place.bits()
+    } else if depth.trailing_zeros() >= SPARED {
+        shard << (TableCursor::BITS - SPARED) | depth >> SPARED << 16 | position
+    } else {
+        WHOLE | shard << TableCursor::BITS | place.bits()
+    }
+}
+
+/// The shard of a cursor, and the place there. The shard may be one that does not exist.
+pub fn place_of(keyspace: &Keyspace, cursor: u64) -> (u64, TableCursor) {
+    if !keyspace.is_by_slot() || cursor & WHOLE != 0 {
+        let cursor = if keyspace.is_by_slot() { cursor & !WHOLE } else { cursor };
+        return (cursor >> TableCursor::BITS, TableCursor::from_bits(cursor));
+    }
+    const BITS: u32 = TableCursor::BITS - SPARED;
+    let within = cursor & ((1 << BITS) - 1);
+    (cursor >> BITS, TableCursor::from_bits(within >> 16 << SPARED << 16 | within & 0xffff))
+}
+
+/// Visits at most `count` keys of a slot in a database, expired ones included. Takes the slot's
+/// lock, so the caller must hold none.
+pub fn visit_slot(keyspace: &Keyspace, slot: u16, db: u32, count: usize, mut visit: impl FnMut(Entry<'_>)) {
+    debug_assert!(keyspace.is_by_slot());
+    let shard = keyspace.shard(u32::from(slot));
+    let mut left = count.min(shard.table(db).len());
+    if left == 0 {
+        return;
+    }
+    shard.lock.lock_shared();
+    // SAFETY: the shard is held.
+    unsafe {
+        shard.table(db).scan(Default::default(), left, |entry| {
+            // Entries that share a bucket come together, so there may be more than were asked for.
+            if left > 0 {
+                left -= 1;
+                visit(entry);
+            }
+        });
+    }
+    shard.lock.unlock_shared();
+}
+
+/// Visits at least `count` entries of a database from `cursor` on (0 = start), or up to the end.
+/// Returns the next cursor, 0 at the end. Locks one shard at a time. Also visits expired entries,
+/// which the caller filters out.
 pub fn scan(
     keyspace: &Keyspace,
     db: u32,
@@ -18,7 +72,7 @@ pub fn scan(
     count: usize,
     mut visit: impl FnMut(Entry<'_>),
 ) -> u64 {
-    let (mut shard_index, mut place) = (cursor >> TableCursor::BITS, TableCursor::from_bits(cursor));
+    let (mut shard_index, mut place) = place_of(keyspace, cursor);
     let mut visited = 0;
     while shard_index < keyspace.shard_count() as u64 {
         let shard = keyspace.shard(shard_index as u32);
@@ -33,23 +87,23 @@ pub fn scan(
             };
             shard.lock.unlock_shared();
             if let Some(next) = next {
-                return shard_index << TableCursor::BITS | next.bits();
+                return cursor_of(keyspace, shard_index, next);
             }
         }
         shard_index += 1;
         place = TableCursor::default();
         if visited >= count && shard_index < keyspace.shard_count() as u64 {
-            return shard_index << TableCursor::BITS;
+            return cursor_of(keyspace, shard_index, place);
         }
     }
     0
 }
 
-/// At most so many keys that have expired are told of by [`random_key`].
+/// Maximum number of expired keys that [`random_key`] reports.
 const EXPIRED_MOST: usize = 64;
 
-/// A random key of a database that is not expired; each about as likely as any other. Some of those
-/// met that are expired are added to `expired`.
+/// A random unexpired key of a database, all about equally likely. Some of the expired keys met on
+/// the way are added to `expired`.
 pub fn random_key(
     keyspace: &Keyspace,
     context: &mut Context,
@@ -63,7 +117,8 @@ pub fn random_key(
         }
     };
     let shards = keyspace.shard_count() as u32;
-    // A slot at random, until one holds a key: a bucket's keys are not more likely for being few.
+    // Try random slots until one holds a key: keys in sparse buckets are then no more likely than
+    // others.
     for _ in 0..512 {
         let shard = keyspace.shard(context.random.u32(0..shards));
         let (random, slot) = (context.random.u64(..), context.random.usize(0..BUCKET_SLOTS));
@@ -90,7 +145,8 @@ pub fn random_key(
             return found;
         }
     }
-    // Few keys in many shards: all of them take part, the n-th replacing those before it once in n times.
+    // Few keys in many shards: reservoir sampling over all keys; the n-th replaces the choice with
+    // probability 1/n.
     let (mut chosen, mut seen) = (None, 0u64);
     for shard in keyspace.shards().iter().filter(|shard| !shard.table(db).is_empty()) {
         shard.lock.lock_shared();

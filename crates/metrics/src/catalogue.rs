@@ -4,7 +4,7 @@
 //! Names follow Prometheus' conventions: prefix `braid_`, base units (seconds, bytes, ratios from 0
 //! to 1), `_total` for counters. The five metrics `process_...` have the names and meaning of all
 //! Prometheus client libraries. A metric without labels is always present; one with labels has a
-//! sample per existing thing (a thread, a replica, a command that was called). No label takes
+//! sample for each existing object (a thread, a replica, a called command). No label takes
 //! unbounded values from clients: see [`USERS_MAX`].
 //!
 //! A source reads counters and settings. It must not lock a shard or read a key, because the world
@@ -23,6 +23,7 @@ use braid_commands::scripting;
 use braid_commands::server::system::{self, Whose};
 use braid_commands::server::{allocator, hot_keys};
 use braid_engine::Engine;
+use braid_engine::group::report::{GroupReport, SyncWritesReport};
 use braid_engine::replication::report::{LinkReport, ReplicaReport, SendProgress};
 use braid_keyspace::Counters;
 use braid_notify::SubscriptionKind;
@@ -76,7 +77,7 @@ const fn gauges(
     Metric { name, kind: MetricKind::Gauge, help, source: Source::Many(samples) }
 }
 
-/// Users with refusals that are shown, those with the most.
+/// Maximum number of users with refusals that are shown, those with the most.
 const USERS_MAX: usize = 100;
 
 /// Upper bounds of the buckets of run times, in nanoseconds.
@@ -104,10 +105,12 @@ pub struct Scrape<'e> {
     engine: &'e Engine,
     now_ms: i64,
     clients: Vec<Arc<ClientRecord>>,
-    /// With names for labels, each of them once.
+    /// With unique names for labels.
     replicas: Vec<(String, ReplicaReport)>,
     /// The link to the primary, and the primary's address, if this server is a replica.
     link: Option<(String, LinkReport)>,
+    /// The group, if this server is in one.
+    group: Option<GroupReport>,
     /// Commands that have been called.
     commands: Vec<(&'e Command, CommandTotals)>,
     used: usize,
@@ -134,6 +137,7 @@ impl<'e> Scrape<'e> {
             clients: engine.clients.all(),
             replicas: named(engine.replica_reports()),
             link: engine.link_report().map(|report| (report.primary.to_string(), report)),
+            group: engine.group_report(),
             commands,
             used: braid_base::alloc::used_bytes(),
             resident: system::resident_bytes(),
@@ -163,18 +167,18 @@ impl<'e> Scrape<'e> {
         self.clients.iter().filter(|record| record.has(flag)).count() as f64
     }
 
-    /// The most that any client has of something.
+    /// The maximum of an amount over all clients.
     fn client_max(&self, amount: fn(&ClientRecord) -> usize) -> f64 {
         self.clients.iter().map(|record| amount(record)).max().unwrap_or(0) as f64
     }
 
-    /// 1 if one of the states of the engine's attention word is on.
+    /// 1 if a state of the engine's attention word is set.
     fn state(&self, state: u64) -> f64 {
         yes(self.engine.attention.get() & state != 0)
     }
 }
 
-/// Replicas with names that tell them apart: several may say that they have the same address.
+/// Gives replicas unique names: several may report the same address.
 fn named(reports: Vec<ReplicaReport>) -> Vec<(String, ReplicaReport)> {
     let mut taken = BTreeSet::new();
     let name = |report: ReplicaReport| {
@@ -187,17 +191,17 @@ fn named(reports: Vec<ReplicaReport>) -> Vec<(String, ReplicaReport)> {
     reports.into_iter().map(name).collect()
 }
 
-/// 1 or 0.
+/// 1 for true, 0 for false.
 fn yes(is: bool) -> f64 {
     f64::from(u8::from(is))
 }
 
-/// Seconds, or NaN where -1 means that there are none yet.
+/// Seconds, or NaN for -1, which means that there is no value yet.
 fn seconds_or_none(seconds: i64) -> f64 {
     if seconds < 0 { f64::NAN } else { seconds as f64 }
 }
 
-/// A share from 0 to 1 of what may be nothing.
+/// A share from 0 to 1; `whole` may be 0.
 fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
@@ -234,7 +238,7 @@ fn each_replica(
     }
 }
 
-/// A figure of full syncs to replicas, while there are some.
+/// A figure of full syncs to replicas, while there are any.
 fn each_full_sync(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&SendProgress) -> f64) {
     for (name, report) in &scrape.replicas {
         if let Some(sync) = &report.full_sync {
@@ -243,13 +247,31 @@ fn each_full_sync(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&Sen
     }
 }
 
-/// A figure of the link to the primary, if there is one, and if the link has the figure.
+/// A figure of the link to the primary, if there is one and the figure is known.
 fn of_link(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&LinkReport) -> Option<f64>) {
     if let Some((primary, report)) = &scrape.link
         && let Some(value) = value(report)
     {
         samples.add(&[("primary", primary)], value);
     }
+}
+
+/// A figure of the group, if this server is in one, and if there is such a figure.
+fn of_group(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: impl FnOnce(&GroupReport) -> Option<f64>) {
+    if let Some(report) = &scrape.group
+        && let Some(value) = value(report)
+    {
+        samples.add(&[("group", &report.view.group), ("node", &report.view.id.node)], value);
+    }
+}
+
+/// A figure of synchronous writes, while there may be some.
+fn of_sync_writes(
+    scrape: &Scrape<'_>,
+    samples: &mut Samples<'_>,
+    value: impl FnOnce(&SyncWritesReport) -> u64,
+) {
+    of_group(scrape, samples, |group| Some(value(group.sync_writes.as_ref()?) as f64));
 }
 
 fn seconds(ms: i64) -> f64 {
@@ -298,8 +320,8 @@ fn refused_by_reason(scrape: &Scrape<'_>, samples: &mut Samples<'_>) {
     }
 }
 
-/// Users with any refusal, those with the most first. Names that are nobody's are not shown: anyone
-/// can make them up.
+/// Users with any refusal, those with the most first. Names without a user are not shown: clients
+/// can invent them.
 fn refused_by_user(scrape: &Scrape<'_>, samples: &mut Samples<'_>) {
     let users = scrape.engine.acl.users().into_iter();
     let mut refused: Vec<_> = users
@@ -513,6 +535,31 @@ pub const METRICS: &[Metric] = &[
     }),
     counter("braid_replication_received_bytes_total", "Bytes received from primaries.", |s| s.engine.replication.link.received_bytes.load(Relaxed) as f64),
 
+    // The group, if this server is in one.
+    gauges("braid_group_epoch", "Epoch of the group; it grows with each change of the primary.", |s, to| of_group(s, to, |group| Some(group.view.epoch as f64))),
+    gauges("braid_group_primary", "1 if this server is the primary of its group.", |s, to| of_group(s, to, |group| Some(yes(group.view.is_primary)))),
+    gauges("braid_group_serving", "1 if this server is the primary of its group and may serve.", |s, to| of_group(s, to, |group| Some(yes(group.is_serving)))),
+    gauges("braid_group_members", "Members of the group whose lease is alive, this server included.", |s, to| {
+        of_group(s, to, |group| Some(group.members.iter().filter(|member| member.is_up()).count() as f64));
+    }),
+    gauges("braid_group_in_sync_members", "Members of the in-sync set, the primary among them.", |s, to| of_group(s, to, |group| Some(group.view.in_sync.len() as f64))),
+    gauges("braid_group_lease_seconds", "Time for which the lease of this server is surely alive; 0 without one.", |s, to| of_group(s, to, |group| Some(seconds(group.lease_ms)))),
+    gauges("braid_group_etcd_up", "0 while etcd cannot be used.", |s, to| of_group(s, to, |group| Some(yes(group.view.etcd_error.is_empty())))),
+    gauges("braid_group_etcd_last_answer_seconds", "Time since etcd last answered; nothing before it has.", |s, to| of_group(s, to, |group| group.etcd_silent_ms.map(seconds))),
+    counters("braid_group_primary_changes_total", "Changes of the primary that this server has seen.", |s, to| of_group(s, to, |group| Some(group.view.changes as f64))),
+    counters("braid_group_fenced_refusals_total", "Commands refused because this server could not prove that it was the primary (MASTERDOWN).", |s, to| {
+        of_group(s, to, |group| Some(group.fenced_refusals as f64));
+    }),
+    gauges("braid_sync_writes_replicas_min", "Replicas in sync without which synchronous writes are refused (min-sync-replicas).", |s, to| {
+        of_sync_writes(s, to, |_| u64::from(s.engine.config.min_sync_replicas()));
+    }),
+    gauges("braid_sync_writes_waiting", "Clients whose replies wait for the in-sync set.", |s, to| of_sync_writes(s, to, |counts| counts.waiting)),
+    counters("braid_sync_writes_acknowledged_total", "Waits for the in-sync set that ended with its acknowledgement; replies sent together wait once.", |s, to| {
+        of_sync_writes(s, to, |counts| counts.acknowledged);
+    }),
+    counters("braid_sync_writes_uncertain_total", "Replies that were replaced by UNCERTAIN, or cut off.", |s, to| of_sync_writes(s, to, |counts| counts.uncertain)),
+    counters("braid_sync_writes_refused_total", "Writes refused because too few replicas were in sync (NOREPLICAS).", |s, to| of_sync_writes(s, to, |counts| counts.refused)),
+
     // Traffic and errors.
     counter("braid_commands_total", "Commands executed.", |s| s.total(|thread| thread.executed.get())),
     counter("braid_net_received_bytes_total", "Bytes received from clients.", |s| s.total(|thread| thread.net_in.get())),
@@ -575,7 +622,7 @@ pub const METRICS: &[Metric] = &[
     }),
 ];
 
-/// A number that means something only while the append-only file is on.
+/// A figure that is only meaningful while the append-only file is on.
 fn aof(scrape: &Scrape<'_>, value: fn(&Engine) -> u64) -> f64 {
     if scrape.engine.append_only.on.load(Relaxed) { value(scrape.engine) as f64 } else { 0.0 }
 }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! JSON data of the page beyond metrics: replication links, the slow log and the largest keys. Key
-//! names and arguments must not become labels of metrics.
+//! JSON data of the page beyond metrics: replication links and the group, the slow log and the
+//! largest keys. Key names and arguments must not become labels of metrics.
 
 use braid_base::clock::unix_ms;
 use braid_engine::Engine;
 use braid_telemetry::command_log::LogKind;
 use serde_json::{Value, json};
 
-/// Entries of the slow log that are shown.
+/// Number of slow log entries shown.
 const SLOW_SHOWN: usize = 20;
 
-/// Bytes as text: what is not printable ASCII, and the backslash, is escaped.
+/// Bytes as text, with everything that is not printable ASCII, and the backslash, escaped.
 fn escaped(bytes: &[u8]) -> String {
     bytes.escape_ascii().to_string()
 }
@@ -35,7 +35,7 @@ pub fn slow_log(engine: &Engine) -> Value {
     json!({ "entries": entries, "length": log.len() })
 }
 
-/// The largest keys that the walk has found so far; has it go on.
+/// The largest keys that the walk has found so far; keeps the walk going.
 pub fn big_keys(engine: &Engine) -> Value {
     let now_ms = unix_ms();
     let report = engine.big_keys.report(now_ms);
@@ -55,6 +55,36 @@ pub fn big_keys(engine: &Engine) -> Value {
         })
         .collect();
     json!({ "keys": keys, "walked": report.walked, "total": total, "passes": report.passes })
+}
+
+/// The group and its members; null without one.
+fn group(engine: &Engine) -> Value {
+    let Some(report) = engine.group_report() else { return Value::Null };
+    let view = &report.view;
+    let members = report.members.iter().map(|member| {
+        json!({
+            "name": &*member.name,
+            "address": member.address(),
+            "is_up": member.is_up(),
+            "role": member.role.name(),
+            "is_in_sync": member.is_in_sync,
+            "link": member.link.map(|link| link.name()),
+            "offset": member.offset,
+            "lag_bytes": member.lag_bytes,
+            "lag_ms": member.lag_ms,
+        })
+    });
+    json!({
+        "name": view.group,
+        "node": &*view.id.node,
+        "epoch": view.epoch,
+        "role": view.role_name(),
+        "is_serving": report.is_serving,
+        "not_serving": report.not_serving,
+        "lease_ms": report.lease_ms,
+        "etcd_error": view.etcd_error,
+        "members": members.collect::<Vec<_>>(),
+    })
 }
 
 /// The role, the link to a primary, and replicas.
@@ -92,5 +122,6 @@ pub fn replication(engine: &Engine) -> Value {
         "failover": engine.replication.failover.phase().name(),
         "primary": link,
         "replicas": replicas.collect::<Vec<_>>(),
+        "group": group(engine),
     })
 }

@@ -11,70 +11,23 @@
 //! ends, since the member is a process: one that starts anew is another member.
 
 use std::collections::VecDeque;
-use std::fmt;
-use std::str::FromStr;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
+use braid_base::clock::boot_nanos;
 use braid_config::SyncLevel;
+use braid_group::MemberId;
 use parking_lot::Mutex;
 
 /// The question how far replicas have got, `REPLCONF GETACK *`, encoded, in bytes.
 pub const QUESTION_LEN: u64 = 37;
 /// Questions whose times are remembered.
 const PROBES: usize = 64;
-/// The longest name of a node, and of a run, in bytes.
-const NAME_MAX: usize = 255;
 /// Nanoseconds after which a question that has not been answered is repeated.
 const ASK_AGAIN_NANOS: u64 = 100_000_000;
 /// The same while members have everything but not on disk: nothing tells when they have synced.
 const ASK_DISK_AGAIN_NANOS: u64 = 1_000_000;
-
-/// A process of a node: a server that starts anew is another member.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub struct MemberId {
-    pub node: Box<str>,
-    pub run: Box<str>,
-}
-
-/// A text that names no member.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("a member is named node/run, of printable characters without blanks")]
-pub struct BadMemberId;
-
-impl MemberId {
-    /// A member by its names.
-    ///
-    /// # Errors
-    /// If a name is empty, too long, or has a slash, a blank or a control character.
-    pub fn new(node: &str, run: &str) -> Result<MemberId, BadMemberId> {
-        let is_good = |name: &str| {
-            let is_plain =
-                |character: char| character != '/' && !character.is_whitespace() && !character.is_control();
-            !name.is_empty() && name.len() <= NAME_MAX && name.chars().all(is_plain)
-        };
-        match is_good(node) && is_good(run) {
-            true => Ok(MemberId { node: node.into(), run: run.into() }),
-            false => Err(BadMemberId),
-        }
-    }
-}
-
-impl fmt::Display for MemberId {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}/{}", self.node, self.run)
-    }
-}
-
-impl FromStr for MemberId {
-    type Err = BadMemberId;
-
-    fn from_str(text: &str) -> Result<MemberId, BadMemberId> {
-        let (node, run) = text.split_once('/').ok_or(BadMemberId)?;
-        MemberId::new(node, run)
-    }
-}
 
 /// How far a member has acknowledged the journal under one epoch.
 struct Acknowledged {
@@ -113,6 +66,8 @@ pub struct InSync {
     /// acknowledged nothing, `u64::MAX` if none is required.
     memory: AtomicU64,
     disk: AtomicU64,
+    /// What members have in memory is not enough.
+    needs_disk: AtomicBool,
     serve_until: AtomicU64,
     /// Times that this server has stopped being primary.
     losses: AtomicU64,
@@ -134,6 +89,7 @@ impl Default for InSync {
             size: AtomicUsize::new(0),
             memory: AtomicU64::new(u64::MAX),
             disk: AtomicU64::new(u64::MAX),
+            needs_disk: AtomicBool::new(false),
             serve_until: AtomicU64::new(u64::MAX),
             losses: AtomicU64::new(0),
             wanted: AtomicU64::new(0),
@@ -153,6 +109,10 @@ impl InSync {
     pub fn set(&self, epoch: u64, required: Vec<MemberId>, size: usize) {
         {
             let mut members = self.members.lock();
+            let known = (self.epoch.load(Relaxed), &members.required, self.size());
+            if known == (epoch, &required, size) {
+                return;
+            }
             if self.epoch.swap(epoch, Relaxed) != epoch {
                 members.late = None;
                 // A replica may have learnt of the epoch before this server has.
@@ -176,16 +136,33 @@ impl InSync {
             self.losses.fetch_add(1, SeqCst);
             self.size.store(0, Relaxed);
             self.epoch.store(0, Relaxed);
+            self.needs_disk.store(false, SeqCst);
             self.compute(&members);
         }
         self.tell();
     }
 
+    /// Replies wait for the disk, whatever the settings say; or as the settings say.
+    pub fn set_needs_disk(&self, needs: bool) {
+        if self.needs_disk.swap(needs, SeqCst) != needs {
+            self.tell();
+        }
+    }
+
+    /// Whether replies wait for the disk, whatever the settings say.
+    #[inline]
+    pub fn needs_disk(&self) -> bool {
+        self.needs_disk.load(SeqCst)
+    }
+
     /// Until when this server may serve, nanoseconds of CLOCK_BOOTTIME: `u64::MAX` without a group,
     /// 0 for never.
     pub fn set_serve_until(&self, nanos: u64) {
-        self.serve_until.store(nanos, SeqCst);
-        self.tell();
+        let before = self.serve_until.swap(nanos, SeqCst);
+        // Replies wait for it only if it had ended.
+        if before < nanos && before < boot_nanos() {
+            self.tell();
+        }
     }
 
     /// Whether this server may serve at `now`, nanoseconds of CLOCK_BOOTTIME.
@@ -200,18 +177,8 @@ impl InSync {
         self.serve_until.load(Relaxed) != u64::MAX
     }
 
-    /// The offset that every required member has acknowledged under the present epoch, in memory or
-    /// on disk; 0 if one of them has not acknowledged anything yet, `u64::MAX` if none is required.
-    #[inline]
-    pub fn acknowledged(&self, level: SyncLevel) -> u64 {
-        match self.word(level).load(SeqCst) {
-            u64::MAX => u64::MAX,
-            word => word.saturating_sub(1),
-        }
-    }
-
-    /// Whether every required member has acknowledged the journal up to `offset`. Unlike a look at
-    /// [`InSync::acknowledged`] this is right for the offset 0, too.
+    /// Whether every required member has acknowledged the journal up to `offset` under the present
+    /// epoch, in memory or on disk. True if none is required.
     #[inline]
     pub fn covers(&self, level: SyncLevel, offset: u64) -> bool {
         self.word(level).load(SeqCst) > offset
@@ -331,7 +298,7 @@ impl InSync {
     }
 
     /// Remembers when a question was sent, behind which the journal ended at `end`.
-    pub fn note_probe(&self, end: u64, nanos: u64) {
+    fn note_probe(&self, end: u64, nanos: u64) {
         let probes = &mut self.members.lock().probes;
         // Two threads may come in the other order: the later place says enough.
         if probes.back().is_some_and(|last| last.end >= end) {
@@ -407,21 +374,19 @@ mod tests {
         text.parse().expect("a member's name")
     }
 
-    #[test]
-    fn members_are_named_by_node_and_run() {
-        let one = member("a/1f");
-        assert_eq!((&*one.node, &*one.run, one.to_string()), ("a", "1f", "a/1f".to_owned()));
-        for wrong in ["", "a", "a/", "/1", "a/1/2", "a b/1", "a/1\n"] {
-            assert_eq!(wrong.parse::<MemberId>(), Err(BadMemberId), "{wrong:?}");
+    /// The offset that all have acknowledged; `u64::MAX` if none is required.
+    fn acknowledged(set: &InSync, level: SyncLevel) -> u64 {
+        match set.word(level).load(SeqCst) {
+            u64::MAX => u64::MAX,
+            word => word.saturating_sub(1),
         }
-        assert!(MemberId::new(&"x".repeat(256), "1").is_err());
     }
 
     #[test]
     fn without_a_group_nothing_waits() {
         let set = InSync::default();
         assert!(set.covers(Memory, u64::MAX - 1) && set.may_serve(u64::MAX) && !set.is_fenced());
-        assert_eq!((set.acknowledged(Memory), set.size()), (u64::MAX, 0));
+        assert_eq!((acknowledged(&set, Memory), set.size()), (u64::MAX, 0));
         assert!(!set.must_ask(Memory, 0));
     }
 
@@ -429,25 +394,25 @@ mod tests {
     fn all_members_count_and_not_some() {
         let (set, a, b) = (InSync::default(), member("a/1"), member("b/1"));
         set.set(3, vec![a.clone(), b.clone()], 3);
-        assert_eq!((set.acknowledged(Memory), set.covers(Memory, 0)), (0, false));
+        assert_eq!((acknowledged(&set, Memory), set.covers(Memory, 0)), (0, false));
         assert!(!set.note(&a, 3, 100, None));
-        assert_eq!((set.acknowledged(Memory), set.covers(Memory, 0)), (0, false));
+        assert_eq!((acknowledged(&set, Memory), set.covers(Memory, 0)), (0, false));
         assert!(set.note(&b, 3, 50, Some(20)));
         assert_eq!(
-            (set.acknowledged(Memory), set.covers(Memory, 50), set.covers(Memory, 51)),
+            (acknowledged(&set, Memory), set.covers(Memory, 50), set.covers(Memory, 51)),
             (50, true, false)
         );
         assert!(!set.covers(Disk, 0), "the other one has nothing on disk");
         set.note(&a, 3, 100, Some(100));
-        assert_eq!(set.acknowledged(Disk), 20);
+        assert_eq!(acknowledged(&set, Disk), 20);
         // It never goes back.
         set.note(&b, 3, 10, Some(5));
         set.detach(&b, 3);
-        assert_eq!((set.acknowledged(Memory), set.acknowledged(Disk)), (50, 20));
+        assert_eq!((acknowledged(&set, Memory), acknowledged(&set, Disk)), (50, 20));
         set.set(3, vec![a.clone()], 2);
-        assert_eq!(set.acknowledged(Memory), 100);
+        assert_eq!(acknowledged(&set, Memory), 100);
         set.set(3, Vec::new(), 1);
-        assert_eq!(set.acknowledged(Memory), u64::MAX);
+        assert_eq!(acknowledged(&set, Memory), u64::MAX);
     }
 
     #[test]
@@ -460,14 +425,14 @@ mod tests {
         set.note(&a, 3, 100, None);
         // It has learnt of the next epoch before this server has.
         set.note(&a, 4, 70, None);
-        assert_eq!(set.acknowledged(Memory), 100);
+        assert_eq!(acknowledged(&set, Memory), 100);
         set.set(4, vec![a.clone()], 2);
-        assert_eq!(set.acknowledged(Memory), 70);
+        assert_eq!(acknowledged(&set, Memory), 70);
         set.set(5, vec![a.clone()], 2);
-        assert_eq!((set.acknowledged(Memory), set.covers(Memory, 0)), (0, false));
+        assert_eq!((acknowledged(&set, Memory), set.covers(Memory, 0)), (0, false));
         let losses = set.losses();
         set.clear();
-        assert_eq!((set.losses(), set.size(), set.acknowledged(Memory)), (losses + 1, 0, u64::MAX));
+        assert_eq!((set.losses(), set.size(), acknowledged(&set, Memory)), (losses + 1, 0, u64::MAX));
         assert_eq!(set.acknowledged_probe(&a), None);
     }
 

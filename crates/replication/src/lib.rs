@@ -19,7 +19,7 @@ pub mod replicas;
 pub mod state;
 
 pub use history::{ID_LEN, random_id};
-pub use in_sync::{InSync, MemberId};
+pub use in_sync::InSync;
 pub use replicas::full_sync::FullSync;
 pub use replicas::options::{Filter, ReplicaOptions};
 pub use replicas::replica::{Order, Replica, Stage};

@@ -114,7 +114,7 @@ fn serve(config: &Arc<Config>, arguments: &braid_config::Arguments) -> Result<()
         }
     }
     supervisor.begin();
-    let mut commands = braid_commands::rows();
+    let mut commands = braid_commands::rows_of(config);
     for renamed in &loaded.renamed {
         commands
             .table

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use braid_base::crc::HASH_SLOTS;
 use braid_config::{Config, ShutdownFlags};
 use braid_engine::Engine;
 use braid_engine::shutdown::ShutdownOptions;
@@ -176,7 +177,7 @@ pub fn banner(config: &Config, version: &str) {
 ",
         model = config.get_one("threading-model").unwrap_or_default(),
         threads = config.io_threads(),
-        shards = config.shards(),
+        shards = if config.cluster_enabled() { usize::from(HASH_SLOTS) } else { config.shards() },
         port = config.port(),
         pid = std::process::id()
     );

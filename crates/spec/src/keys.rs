@@ -57,12 +57,21 @@ pub type KeyList = SmallVec<[KeyAt; 8]>;
 /// The keys of a request of valid arity; `None` if the arguments are invalid (such as a key count
 /// that is no number). The body then replies with the error and touches no keys.
 pub fn find(spec: &Spec, args: &[&[u8]]) -> Option<KeyList> {
+    find_where(spec, args, |flags| !flags.has(KeyFlags::NOT_KEY))
+}
+
+/// As [`find`], with the shard channels: all that has a slot in a cluster.
+pub fn find_slotted(spec: &Spec, args: &[&[u8]]) -> Option<KeyList> {
+    find_where(spec, args, |_| true)
+}
+
+fn find_where(spec: &Spec, args: &[&[u8]], wants: impl Fn(KeyFlags) -> bool) -> Option<KeyList> {
     if let Some(finder) = spec.key_finder {
         return Some(finder(args)?.into_iter().map(|(index, flags)| KeyAt { index, flags }).collect());
     }
     let mut found = KeyList::new();
     for key_spec in spec.keys {
-        if key_spec.flags.has(KeyFlags::NOT_KEY) {
+        if !wants(key_spec.flags) {
             continue;
         }
         find_one(key_spec, args, &mut found)?;

@@ -5,7 +5,7 @@
 //! once.
 
 use crate::keys::SimpleKeys;
-use crate::spec::{Behavior, Flags, Scope, Spec};
+use crate::spec::{Behavior, Flags, KeyFlags, Scope, Spec};
 
 /// Number of keys that a request may lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,6 +64,8 @@ pub struct Command {
     pub reach: Reach,
     /// Needs no check beyond arity and authentication while no state is set.
     pub plain: bool,
+    /// Its keys must be of one cluster slot. Set in cluster mode, where it can have several.
+    pub checks_slots: bool,
 }
 
 /// All commands.
@@ -197,8 +199,25 @@ impl CommandTable {
             behavior,
             runs_scripts,
             plain,
+            checks_slots: false,
         });
         id
+    }
+
+    /// Has the slots of all commands checked that can name several keys or shard channels, and of
+    /// EXEC: cluster mode. Where the lock set has all that is to be checked the ordinary way of a
+    /// request does it; other commands leave that way.
+    pub fn check_slots(&mut self) {
+        for command in &mut self.commands {
+            let spec = command.spec;
+            let has_keys = !spec.keys.is_empty() || spec.key_finder.is_some();
+            command.checks_slots = (has_keys || command.runs_scripts) && !command.simple_keys.is_single();
+            let locks_all = spec.scope == Scope::Keys
+                && spec.scope_finder.is_none()
+                && !command.runs_scripts
+                && !spec.keys.iter().any(|key| key.flags.has(KeyFlags::NOT_KEY));
+            command.plain &= !command.checks_slots || locks_all;
+        }
     }
 
     /// Renames a command, or removes it if `new_name` is empty. The error is Redis's text.

@@ -14,7 +14,6 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock::Ticks;
 use braid_keyspace::Keyspace;
-use braid_keyspace::table::TableCursor;
 use parking_lot::Mutex;
 
 /// Number of keys in a report.
@@ -65,6 +64,8 @@ pub struct Report {
 struct Walk {
     db: u32,
     cursor: u64,
+    /// The cursor's shard.
+    shard: u32,
     walked: u64,
     passes: u64,
     /// Earliest time of the next step, ms since the Unix epoch.
@@ -163,6 +164,7 @@ impl Walk {
             found.insert(place, key);
             found.truncate(KEPT);
         });
+        self.shard = braid_keyspace::scan::place_of(keyspace, *cursor).0 as u32;
         if *cursor != 0 {
             return false;
         }
@@ -182,7 +184,7 @@ impl Walk {
     /// True if this pass is past a key of the last one. If the key still exists it was found again,
     /// or is too small.
     fn has_passed(&self, key: &BigKey) -> bool {
-        (key.db, u64::from(key.shard)) < (self.db, self.cursor >> TableCursor::BITS)
+        (key.db, key.shard) < (self.db, self.shard)
     }
 }
 
@@ -210,7 +212,7 @@ mod tests {
             Rig { keyspace, context, big: BigKeys::default() }
         }
 
-        /// Sets a key to a string of so many bytes; 0 deletes it.
+        /// Sets a key to a string of `len` bytes; 0 deletes it.
         fn set(&mut self, db: u32, key: &str, len: usize) {
             let key = key.as_bytes();
             let keys = [KeyRef { key, hash: self.keyspace.hash(key), write: true }];
@@ -257,7 +259,7 @@ mod tests {
         assert_eq!((first.db, first.kind, first.seen_ms, first.name_cut), (0, "string", NOW, 0));
         assert!(first.bytes >= 300_000 && first.bytes < 400_000, "{}", first.bytes);
         assert_eq!(report.keys[1].db, 2);
-        // What has changed is found by the next pass, and what is gone is no longer told of.
+        // The next pass finds changes, and drops keys that are gone.
         rig.set(0, "big:30", 0);
         rig.set(2, "big:29", 10);
         rig.set(1, "new", 5_000_000);
@@ -273,7 +275,7 @@ mod tests {
         assert_eq!(rig.big.walk.lock().passes, 0, "nobody has asked");
         let report = rig.pass(NOW);
         assert_eq!((report.keys[0].name.len(), report.keys[0].name_cut), (NAME_LEN_MAX, 1000 - NAME_LEN_MAX));
-        // A short rest, a longer one while nobody asks, and in the end all is forgotten.
+        // A short rest, a longer one without requests, and in the end all results are dropped.
         for later in [REST_MS - 1, ASKED_MS + 1, FORGET_MS] {
             rig.big.step(&rig.keyspace, NOW + later);
             assert_eq!(rig.big.walk.lock().passes, 1, "{later} ms later");

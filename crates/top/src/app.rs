@@ -19,25 +19,28 @@ pub enum Panel {
     Memory,
     HotKeys,
     Links,
+    /// Only of servers in a group.
+    Group,
 }
 
-pub const PANELS: [(Panel, &str); 6] = [
+pub const PANELS: [(Panel, &str); 7] = [
     (Panel::Commands, "commands"),
     (Panel::Clients, "clients"),
     (Panel::SlowLog, "slow log"),
     (Panel::Memory, "memory"),
     (Panel::HotKeys, "hot keys"),
     (Panel::Links, "replication"),
+    (Panel::Group, "group"),
 ];
 
-/// Which column decides a panel's order, and how.
+/// The column that decides a panel's order, and the direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Order {
     pub column: usize,
     pub descending: bool,
 }
 
-/// What is to be done after a key.
+/// The effect of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     Draw,
@@ -51,11 +54,11 @@ pub struct App {
     pub address: String,
     pub view: View,
     pub panel: Panel,
-    /// By place in [`PANELS`]; none: as the server has it.
+    /// By index in [`PANELS`]; `None`: the server's order.
     pub orders: [Option<Order>; PANELS.len()],
-    /// The thread that is pointed at.
+    /// The selected thread.
     pub selected: usize,
-    /// The thread whose clients alone are shown.
+    /// The thread whose clients are shown exclusively.
     pub thread: Option<u32>,
     /// First row shown.
     pub scroll: usize,
@@ -73,7 +76,7 @@ impl App {
             address,
             view: View::default(),
             panel: Panel::Commands,
-            orders: [Some(Order { column: 1, descending: true }), None, None, None, None, None],
+            orders: [Some(Order { column: 1, descending: true }), None, None, None, None, None, None],
             selected: 0,
             thread: None,
             scroll: 0,
@@ -104,17 +107,17 @@ impl App {
         }
     }
 
-    /// What the open panel needs.
+    /// The data that the open panel needs.
     pub fn wish(&self) -> Wish {
         match self.panel {
-            Panel::Commands | Panel::Memory | Panel::Links => Wish::Nothing,
+            Panel::Commands | Panel::Memory | Panel::Links | Panel::Group => Wish::Nothing,
             Panel::Clients => Wish::Clients,
             Panel::SlowLog => Wish::SlowLog,
             Panel::HotKeys => Wish::HotKeys,
         }
     }
 
-    /// The open panel's table, in its order.
+    /// The open panel's table, ordered.
     pub fn sheet(&self) -> Sheet {
         let nothing = Sample::default();
         let sample = self.sample.as_ref().unwrap_or(&nothing);
@@ -125,6 +128,7 @@ impl App {
             Panel::Memory => panels::memory(&self.view),
             Panel::HotKeys => panels::hot_keys(sample.hot.as_deref().unwrap_or_default()),
             Panel::Links => panels::links(&self.view),
+            Panel::Group => panels::members(&self.view),
         };
         if let Some(order) = self.orders[self.place()] {
             sheet.sort(order.column, order.descending);
@@ -132,21 +136,34 @@ impl App {
         sheet
     }
 
-    /// What to say where a panel has no rows.
+    /// The text for a panel without rows.
     pub fn emptiness(&self) -> &'static str {
         match self.panel {
             Panel::HotKeys if self.sample.as_ref().is_some_and(|sample| sample.hot.is_none()) => {
                 "none known: HOTKEYS START METRICS 1 CPU SAMPLE 100 has the server look (or maxmemory-policy allkeys-lfu)"
             }
             Panel::Links => "a primary without replicas",
+            Panel::Group => "in no group",
             Panel::SlowLog => "nothing was slow (slowlog-log-slower-than)",
             _ => "nothing yet",
         }
     }
 
-    /// The open panel's place in [`PANELS`].
+    /// The open panel's index in [`PANELS`].
     pub fn place(&self) -> usize {
         PANELS.iter().position(|(panel, _)| *panel == self.panel).unwrap_or(0)
+    }
+
+    /// Whether the server has what a panel shows.
+    pub fn has(&self, panel: Panel) -> bool {
+        panel != Panel::Group || self.view.group.is_some()
+    }
+
+    /// The panel before or behind the open one.
+    fn neighbour(&self, is_next: bool) -> Panel {
+        let step = if is_next { 1 } else { PANELS.len() - 1 };
+        let places = (1..=PANELS.len()).map(|count| (self.place() + count * step) % PANELS.len());
+        places.map(|place| PANELS[place].0).find(|panel| self.has(*panel)).unwrap_or(self.panel)
     }
 
     fn open(&mut self, panel: Panel) -> Action {
@@ -155,7 +172,7 @@ impl App {
         Action::Refresh
     }
 
-    /// Does what a key says.
+    /// Handles a key.
     pub fn key(&mut self, key: KeyEvent) -> Action {
         if self.help {
             self.help = false;
@@ -168,18 +185,20 @@ impl App {
             KeyCode::Char(' ' | 'p') => self.paused = !self.paused,
             KeyCode::Char('+') => self.interval = (self.interval * 2).min(INTERVAL_MAX),
             KeyCode::Char('-') => self.interval = (self.interval / 2).max(INTERVAL_MIN),
-            KeyCode::Char(digit @ '1'..='6') => {
-                self.thread = None;
-                return self.open(PANELS[digit as usize - '1' as usize].0);
+            KeyCode::Char(digit @ '1'..='7') => {
+                let panel = PANELS[digit as usize - '1' as usize].0;
+                if self.has(panel) {
+                    self.thread = None;
+                    return self.open(panel);
+                }
             }
-            KeyCode::Tab => return self.open(PANELS[(self.place() + 1) % PANELS.len()].0),
-            KeyCode::BackTab => return self.open(PANELS[(self.place() + PANELS.len() - 1) % PANELS.len()].0),
+            KeyCode::Tab | KeyCode::BackTab => return self.open(self.neighbour(key.code == KeyCode::Tab)),
             KeyCode::Up => self.selected = self.selected.saturating_sub(1),
             KeyCode::Down => {
                 self.selected = (self.selected + 1).min(self.view.threads.len().saturating_sub(1))
             }
             KeyCode::Enter => {
-                // A thread that serves nobody has no clients to show.
+                // A thread that serves no clients has none to show.
                 self.thread = self.view.threads.get(self.selected).and_then(|thread| thread.number);
                 if self.thread.is_some() {
                     return self.open(Panel::Clients);
@@ -205,7 +224,8 @@ impl App {
         Action::Draw
     }
 
-    /// Orders by the next column to the right or left: figures from the highest, texts from the first.
+    /// Orders by the next column to the right or left: figures from the highest, texts from the
+    /// first.
     fn choose_column(&mut self, right: bool) {
         let sheet = self.sheet();
         let count = sheet.columns.len().max(1);

@@ -3,13 +3,14 @@
 
 use serde_json::{Map, Value as Json, json};
 
+use crate::group::{GroupView, MemberRow};
 use crate::links::LinkRow;
 use crate::panels;
 use crate::sample::Sample;
 use crate::screen::summary;
 use crate::view::{CommandRow, ThreadRow, View};
 
-/// Rows of a table that are printed.
+/// Maximum number of rows printed of a table.
 const ROWS_MAX: usize = 20;
 
 /// As text.
@@ -23,6 +24,9 @@ pub fn text(view: &View, look: &Sample, address: &str, with_clients: bool) -> St
     if !view.links.is_empty() {
         out += &format!("\n{}", panels::links(view).text(usize::MAX));
     }
+    if let Some(group) = &view.group {
+        out += &format!("\n{}\n{}", group.heading(), panels::members(view).text(usize::MAX));
+    }
     if !look.slow.is_empty() {
         out += &format!("\n{}", panels::slow_log(&look.slow, panels::unix_seconds(look)).text(ROWS_MAX));
     }
@@ -32,8 +36,8 @@ pub fn text(view: &View, look: &Sample, address: &str, with_clients: bool) -> St
     out
 }
 
-/// As JSON. Rates are per second, shares parts of one core, sizes bytes; null is what the server
-/// does not tell.
+/// As JSON. Rates are per second, shares fractions of one core, sizes bytes; null for figures that
+/// the server does not report.
 pub fn json(view: &View, look: &Sample, address: &str, with_clients: bool) -> Json {
     let totals = &view.totals;
     let memory = &view.memory;
@@ -73,6 +77,7 @@ pub fn json(view: &View, look: &Sample, address: &str, with_clients: bool) -> Js
         "threads": view.threads.iter().map(thread).collect::<Vec<_>>(),
         "commands": view.commands.iter().map(command).collect::<Vec<_>>(),
         "links": view.links.iter().map(link).collect::<Vec<_>>(),
+        "group": view.group.as_ref().map(group),
     });
     let databases = view.databases.iter().map(|database| {
         let counts = json!({ "keys": whole(database.keys), "expires": whole(database.expires) });
@@ -100,7 +105,7 @@ pub fn json(view: &View, look: &Sample, address: &str, with_clients: bool) -> Js
     json
 }
 
-/// A number of things or of bytes, which a view keeps as it does rates.
+/// A count or a size, which a view stores as a floating-point number like rates.
 fn whole(number: f64) -> Json {
     if number.is_finite() { Json::from(number as i64) } else { Json::Null }
 }
@@ -151,6 +156,33 @@ fn link(row: &LinkRow) -> Json {
     })
 }
 
+fn group(group: &GroupView) -> Json {
+    let member = |member: &MemberRow| {
+        json!({
+            "name": member.name.as_str(),
+            "address": member.address.as_str(),
+            "role": member.role.as_str(),
+            "is_up": member.is_up,
+            "is_in_sync": member.is_in_sync,
+            "link": member.link.as_deref(),
+            "offset": member.offset.map(whole),
+            "lag_bytes": member.lag_bytes.map(whole),
+            "lag_ms": member.lag_ms.map(whole),
+        })
+    };
+    json!({
+        "name": group.name.as_str(),
+        "node": group.node.as_str(),
+        "epoch": whole(group.epoch),
+        "primary": group.primary.as_str(),
+        "is_serving": group.is_serving,
+        "not_serving": group.not_serving.as_str(),
+        "lease_ms": whole(group.lease_ms),
+        "etcd_error": group.etcd_error.as_str(),
+        "members": group.members.iter().map(member).collect::<Vec<_>>(),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,7 +201,7 @@ mod tests {
         assert_eq!(json["threads"].as_array().map(Vec::len), Some(2), "{json}");
         assert!(json["clients"].as_array().is_some_and(|clients| clients.len() > 2), "{json}");
         assert!(json["commands"][0]["percentiles_us"]["p99"].is_f64(), "{json}");
-        // Counts have no fraction: some readers take 17.0 for no integer.
+        // Counts have no fraction: some readers do not accept 17.0 as an integer.
         for count in [&json["totals"]["clients"], &json["memory"]["used"], &json["databases"]["db0"]["keys"]]
         {
             assert!(count.is_u64(), "{json}");
@@ -177,5 +209,25 @@ mod tests {
         assert!(json["threads"][0]["user"].is_f64(), "{json}");
         let names: Vec<_> = json.as_object().into_iter().flat_map(Map::keys).take(3).collect();
         assert_eq!(names, ["server", "address", "role"]);
+        assert!(json["group"].is_null(), "{json}");
+    }
+
+    #[test]
+    fn text_and_json_have_the_group() {
+        let (before, mut after) = recorded::pair("braid");
+        let info = format!("{}\n{}", recorded::text("braid"), crate::group::tests::PRIMARY);
+        after.info = braid_client::Info::parse(&info);
+        let view = View::between(&before, &after);
+        let text = text(&view, &after, "localhost:6379", false);
+        assert!(text.contains("\n   |===== db1\n") && text.contains("[::1]:6380"), "{text}");
+        let group = json(&view, &after, "localhost:6379", false)["group"].clone();
+        assert_eq!((group["epoch"].as_u64(), group["primary"].as_str()), (Some(7), Some("db2")), "{group}");
+        let member = |index: usize| &group["members"][index];
+        assert_eq!(
+            (&member(2)["lag_bytes"], &member(1)["lag_bytes"]),
+            (&1536.into(), &Json::Null),
+            "{group}"
+        );
+        assert_eq!((&member(3)["is_up"], &member(3)["is_in_sync"]), (&false.into(), &true.into()), "{group}");
     }
 }

@@ -7,21 +7,21 @@ use crate::links::SyncRow;
 use crate::sample::{ClientLine, HotKey, Sample, SlowEntry};
 use crate::view::View;
 
-/// A table whose rows can be ordered by each column.
+/// A table that can be ordered by each column.
 #[derive(Clone, Debug, Default)]
 pub struct Sheet {
     pub columns: Vec<Column>,
     pub rows: Vec<Vec<Cell>>,
 }
 
-/// A column's heading. Figures stand at the right.
+/// A column's heading. Figures are aligned to the right.
 #[derive(Clone, Debug)]
 pub struct Column {
     pub name: String,
     pub is_figure: bool,
 }
 
-/// What is shown, and what decides the order.
+/// The displayed text, and the value for ordering.
 #[derive(Clone, Debug)]
 pub struct Cell {
     pub text: String,
@@ -76,8 +76,8 @@ impl Sheet {
         });
     }
 
-    /// Each column's width: that of its widest text. Figures have room to grow without moving what
-    /// is beside them.
+    /// Each column's width: that of its widest text. Figures have room to grow without moving the
+    /// columns beside them.
     pub fn widths(&self) -> Vec<usize> {
         let width = |(place, column): (usize, &Column)| {
             let cells =
@@ -102,7 +102,7 @@ impl Sheet {
         cells.join("  ").trim_end().to_owned()
     }
 
-    /// The whole table as text, at most so many rows.
+    /// The whole table as text, at most `rows_max` rows.
     pub fn text(&self, rows_max: usize) -> String {
         let widths = self.widths();
         let mut out = self.line(self.columns.iter().map(|column| column.name.as_str()), &widths) + "\n";
@@ -113,7 +113,7 @@ impl Sheet {
         out
     }
 
-    /// Leaves out columns in which no row has anything.
+    /// Leaves out columns without any content.
     fn without_empty(mut self) -> Sheet {
         for place in (0..self.columns.len()).rev() {
             if self.rows.iter().all(|row| row[place].text == "-") {
@@ -127,7 +127,7 @@ impl Sheet {
     }
 }
 
-/// The threads: columns that the server knows nothing about are left out.
+/// The threads; columns for which the server reports nothing are left out.
 pub fn threads(view: &View) -> Sheet {
     let mut sheet = Sheet::new(&[
         ("thread", false),
@@ -149,7 +149,7 @@ pub fn threads(view: &View) -> Sheet {
             Cell::text(thread.name.clone()),
             Cell::figure(thread.useful, percent),
             Cell::figure(thread.processor(), percent),
-            // A figure for both together says nothing of either.
+            // A figure for both together would not be right for either.
             Cell::figure(thread.system.and(thread.user), percent),
             Cell::figure(thread.system, percent),
             Cell::figure(thread.clients, whole),
@@ -322,6 +322,35 @@ pub fn links(view: &View) -> Sheet {
             Cell::figure(link.lag_bytes, bytes),
             Cell::figure(link.lag_ms, whole),
             Cell::text(link.sync.as_ref().map_or("-".into(), SyncRow::text)),
+        ]);
+    }
+    sheet
+}
+
+/// The members of the group, by name.
+pub fn members(view: &View) -> Sheet {
+    let mut sheet = Sheet::new(&[
+        ("member", false),
+        ("address", false),
+        ("role", false),
+        ("state", false),
+        ("in sync", false),
+        ("link", false),
+        ("offset", true),
+        ("bytes behind", true),
+        ("ms behind", true),
+    ]);
+    for member in view.group.iter().flat_map(|group| &group.members) {
+        sheet.rows.push(vec![
+            Cell::text(member.name.clone()),
+            Cell::text(member.address.clone()),
+            Cell::text(member.role.clone()),
+            Cell::text(if member.is_up { "up" } else { "down" }),
+            Cell::text(if member.is_in_sync { "yes" } else { "no" }),
+            Cell::text(member.link.as_deref().unwrap_or("-")),
+            Cell::figure(member.offset, whole),
+            Cell::figure(member.lag_bytes, bytes),
+            Cell::figure(member.lag_ms, whole),
         ]);
     }
     sheet

@@ -20,8 +20,8 @@ const FAINT: Style = Style::new().fg(Color::DarkGray);
 const ALARM: Style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
 
 const HELP: &str = "\
-1-6, Tab      commands, clients, slow log, memory, hot keys,
-              replication
+1-7, Tab      commands, clients, slow log, memory, hot keys,
+              replication, group (of a server in one)
 Up, Down      choose a thread
 Enter         its clients; Esc goes back
 Left, Right   choose the column to sort by
@@ -41,7 +41,7 @@ percentiles   since the server's start, or CONFIG RESETSTAT";
 /// Draws everything.
 pub fn draw(frame: &mut Frame<'_>, app: &App) {
     let threads = panels::threads(&app.view);
-    // Threads take what they need, but leave the panel a half.
+    // Threads take the rows they need, but leave half of the screen to the panel.
     let room = frame.area().height.saturating_sub(5) / 2;
     let thread_lines = (threads.rows.len() as u16 + 1).min(room.max(2));
     let [header, thread_area, tabs, panel, footer] = Layout::vertical([
@@ -62,7 +62,7 @@ pub fn draw(frame: &mut Frame<'_>, app: &App) {
     }
 }
 
-/// The figures of the whole server, three lines: for the screen and for `--once`.
+/// The figures of the whole server, in three lines, for the screen and for `--once`.
 pub fn summary(view: &View, address: &str) -> [String; 3] {
     let totals = &view.totals;
     let mut first = format!("{}  {address}  {}", view.server, role(view));
@@ -109,7 +109,8 @@ pub fn summary(view: &View, address: &str) -> [String; 3] {
     [first, second, third]
 }
 
-/// The role, and how its links are: `slave of 127.0.0.1:6379 (sync)`, `master  replicas 1 of 2 online`.
+/// The role and the state of its links: `slave of 127.0.0.1:6379 (sync)`, `master  replicas 1 of 2
+/// online`.
 fn role(view: &View) -> String {
     let (mut primary, mut replicas, mut online) = (None, 0, 0);
     for link in &view.links {
@@ -147,7 +148,7 @@ fn header_text(app: &App) -> Text<'static> {
     Text::from(vec![Line::from(first), Line::from(second), Line::from(third)])
 }
 
-/// The widths of a bar, its frame included: as wide as there is room, or none at all.
+/// The limits of a bar's width, including its frame: as wide as there is room, or no bar.
 const BAR_WIDTH_MIN: usize = 8;
 const BAR_WIDTH_MAX: usize = 24;
 
@@ -158,7 +159,7 @@ fn draw_threads(frame: &mut Frame<'_>, area: Rect, app: &App, sheet: &Sheet) {
     let bar_width = if room < BAR_WIDTH_MIN { 0 } else { room.min(BAR_WIDTH_MAX) };
     let gap = if bar_width > 0 { " " } else { "" };
     let mut lines = vec![Line::styled(format!("{:bar_width$}{gap}{heading}", ""), HEADING)];
-    // The pointed one stays in sight.
+    // Keeps the selected row in sight.
     let room = usize::from(area.height).saturating_sub(1).max(1);
     let first = (app.selected + 1).saturating_sub(room);
     for (place, row) in sheet.rows.iter().enumerate().skip(first).take(room) {
@@ -185,7 +186,7 @@ fn bar(part: Option<f64>, width: usize) -> Span<'static> {
 
 fn tab_line(app: &App) -> Line<'static> {
     let mut spans = Vec::new();
-    for (place, (panel, name)) in PANELS.iter().enumerate() {
+    for (place, (panel, name)) in PANELS.iter().enumerate().filter(|(_, (panel, _))| app.has(*panel)) {
         let style = if *panel == app.panel { POINTED } else { FAINT };
         spans.push(Span::styled(format!(" {} {name} ", place + 1), style));
         spans.push(Span::raw(" "));
@@ -196,8 +197,16 @@ fn tab_line(app: &App) -> Line<'static> {
     Line::from(spans)
 }
 
-fn draw_panel(frame: &mut Frame<'_>, area: Rect, app: &App) {
+fn draw_panel(frame: &mut Frame<'_>, mut area: Rect, app: &App) {
     let sheet = app.sheet();
+    if let Some(group) = app.view.group.as_ref().filter(|_| app.panel == Panel::Group) {
+        let heading = group.heading();
+        // The table has half of a small screen.
+        let lines = (heading.lines().count() as u16 + 1).min(area.height / 2);
+        let [above, below] = Layout::vertical([Constraint::Length(lines), Constraint::Min(1)]).areas(area);
+        frame.render_widget(Paragraph::new(heading), above);
+        area = below;
+    }
     if sheet.rows.is_empty() {
         frame.render_widget(Paragraph::new(Line::styled(app.emptiness(), FAINT)), area);
         return;

@@ -7,10 +7,11 @@
 use braid_client::info::{part, part_number};
 use braid_client::process::Task;
 
+use crate::group::GroupView;
 use crate::links::{self, LinkRow};
 use crate::sample::Sample;
 
-/// Everything that is shown.
+/// All data on display.
 #[derive(Clone, Debug, Default)]
 pub struct View {
     /// `braid 0.1.0`, `redis 8.0.6`, `valkey 9.1.2`.
@@ -19,7 +20,7 @@ pub struct View {
     pub model: Option<String>,
     pub role: String,
     pub uptime_seconds: f64,
-    /// Between the samples.
+    /// Time between the samples.
     pub seconds: f64,
     pub totals: Totals,
     pub memory: Memory,
@@ -27,6 +28,8 @@ pub struct View {
     pub threads: Vec<ThreadRow>,
     pub commands: Vec<CommandRow>,
     pub links: Vec<LinkRow>,
+    /// The group that the server is in.
+    pub group: Option<GroupView>,
 }
 
 /// Figures of the whole server; rates are per second.
@@ -47,13 +50,13 @@ pub struct Totals {
     /// Cores in use.
     pub user: f64,
     pub system: f64,
-    /// Waits for shard locks, and reads that were tried again because a writer came between.
+    /// Waits for shard locks, and optimistic reads repeated because a writer came in between.
     pub lock_waits_rate: Option<f64>,
     pub retries_rate: Option<f64>,
 }
 
 impl Totals {
-    /// The part of look-ups that found something.
+    /// Share of look-ups that found a key.
     pub fn hit_ratio(&self) -> Option<f64> {
         let lookups = self.hits_rate + self.misses_rate;
         (lookups > 0.0).then(|| self.hits_rate / lookups)
@@ -69,9 +72,9 @@ pub struct Memory {
     /// 0: no limit.
     pub max: f64,
     pub policy: String,
-    /// Resident to used.
+    /// Ratio of resident to used memory.
     pub fragmentation: Option<f64>,
-    /// Other fields, as INFO names them.
+    /// Other fields, by their names in INFO.
     pub parts: Vec<(&'static str, f64)>,
 }
 
@@ -86,7 +89,7 @@ pub struct Database {
 /// A thread that serves clients, or another one of the process.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ThreadRow {
-    /// As CLIENT LIST's `io-thread` has it; none for threads that serve no clients.
+    /// The `io-thread` of CLIENT LIST; `None` for threads that serve no clients.
     pub number: Option<u32>,
     pub name: String,
     pub clients: Option<f64>,
@@ -97,15 +100,15 @@ pub struct ThreadRow {
     pub output_rate: Option<f64>,
     pub lock_waits_rate: Option<f64>,
     pub retries_rate: Option<f64>,
-    /// Part of the time in which it did something; a thread that waits does not.
+    /// Share of the time in which it worked, without waiting.
     pub useful: Option<f64>,
-    /// Part of a core.
+    /// Share of a core.
     pub user: Option<f64>,
     pub system: Option<f64>,
 }
 
 impl ThreadRow {
-    /// Part of a core, user and system.
+    /// Share of a core, user and system.
     pub fn processor(&self) -> Option<f64> {
         Some(self.user? + self.system.unwrap_or(0.0))
     }
@@ -121,8 +124,8 @@ pub struct CommandRow {
     pub micros_per_call: f64,
     pub failed_rate: f64,
     pub rejected_rate: f64,
-    /// Percentiles in microseconds since the server's start or CONFIG RESETSTAT, by the names it
-    /// gives (`p99`).
+    /// Percentiles in microseconds since the server's start or CONFIG RESETSTAT, by the server's
+    /// names (`p99`).
     pub percentiles: Vec<(String, f64)>,
 }
 
@@ -149,7 +152,7 @@ impl Pair<'_> {
         self.after.info.number(field).unwrap_or(0.0)
     }
 
-    /// Growth per second of a field. CONFIG RESETSTAT makes one shrink: then it counts from zero.
+    /// Growth per second of a field. CONFIG RESETSTAT makes it shrink: then it counts from zero.
     fn rate(&self, field: &str) -> Option<f64> {
         Some(self.grown(self.before.info.number(field)?, self.after.info.number(field)?))
     }
@@ -176,8 +179,8 @@ impl View {
         } else {
             after.at - before.at
         };
-        // Rates of fields need them in both: a server's start had none, so the second sample stands
-        // in with zeros.
+        // Rates need a field in both samples: at a server's start there were none, so a copy of the
+        // second sample with zeros stands in.
         let pair =
             Pair { before: if since_start { &nothing } else { before }, after, seconds: seconds.max(1e-3) };
         let rate = |field: &str| {
@@ -214,6 +217,7 @@ impl View {
             threads: threads(&pair, since_start),
             commands: commands(&pair),
             links: links::links(info),
+            group: GroupView::of_info(info),
         }
     }
 }
@@ -270,7 +274,8 @@ fn commands(pair: &Pair<'_>) -> Vec<CommandRow> {
             continue;
         }
         let micros = rate("usec");
-        // So few calls that the server's counter of microseconds has not moved: its own mean is better.
+        // With so few calls that the server's microsecond counter has not moved, its own mean is
+        // better.
         let micros_per_call = match calls > 0.0 && micros > 0.0 {
             true => micros / calls,
             false => part_number(value, "usec_per_call").unwrap_or(0.0),
@@ -295,8 +300,8 @@ fn commands(pair: &Pair<'_>) -> Vec<CommandRow> {
     rows
 }
 
-/// The threads that the server tells of, completed with what the system says; then the process's
-/// others that worked.
+/// The threads that the server reports, completed with the system's figures; then other threads of
+/// the process that worked.
 fn threads(pair: &Pair<'_>, since_start: bool) -> Vec<ThreadRow> {
     let mut rows: Vec<ThreadRow> = Vec::new();
     let info = &pair.after.info;
@@ -304,7 +309,7 @@ fn threads(pair: &Pair<'_>, since_start: bool) -> Vec<ThreadRow> {
         info.with_prefix("io_thread_").filter_map(|(number, _)| number.parse().ok()).collect();
     let active = info.with_prefix("used_active_time_io_thread_");
     numbers.extend(active.filter_map(|(number, _)| number.parse::<u32>().ok()));
-    // Whatever else a server has, a thread serves its clients.
+    // Every server has a thread that serves clients.
     numbers.push(0);
     numbers.sort_unstable();
     numbers.dedup();
@@ -342,20 +347,20 @@ fn threads(pair: &Pair<'_>, since_start: bool) -> Vec<ThreadRow> {
         rows.push(row);
     }
     if rows.len() > 1 && rows[0].commands_rate.is_some() {
-        // Where every thread executes, the first is one of them.
+        // If every thread executes, the first is one of them.
         rows[0].name = "io 0".into();
     }
     if let Some(process) = &pair.after.process {
         add_tasks(&mut rows, pair, process.id, &process.tasks);
     }
     for row in &mut rows {
-        // A thread that neither spins nor tells more is useful while it runs.
+        // A thread that does not spin, without its own figures, is useful while it runs.
         row.useful = row.useful.or(row.processor()).map(|part| part.min(1.0));
     }
     rows
 }
 
-/// What the system says about the process's threads.
+/// Adds the system's figures for the process's threads.
 fn add_tasks(rows: &mut Vec<ThreadRow>, pair: &Pair<'_>, process_id: u32, tasks: &[Task]) {
     let earlier = pair.before.process.as_ref();
     let has_io_0 = tasks.iter().any(|task| task.name == "io_thd_0");
@@ -371,7 +376,7 @@ fn add_tasks(rows: &mut Vec<ThreadRow>, pair: &Pair<'_>, process_id: u32, tasks:
         };
         match number.and_then(|number| rows.iter_mut().find(|row| row.number == Some(number))) {
             Some(row) => row.user = row.user.or(Some(used)),
-            // Threads that hardly ever work are of no interest.
+            // Threads that hardly work are left out.
             None if used >= 0.005 => {
                 let name = if task.id == process_id { "process".to_owned() } else { task.name.clone() };
                 others.push(ThreadRow { name, user: Some(used), ..ThreadRow::default() });

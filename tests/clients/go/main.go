@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Real work through go-redis, in RESP2 and RESP3. Usage: client-test PORT [suite]
+// Real work through go-redis, in RESP2 and RESP3. Usage: client-test PORT [suite | cluster], or as sentinel.go
+// says.
 //
 // Every check ends the program on failure; the last line is "N checks passed". Run by tests/clients/main.rs.
 package main
@@ -128,9 +129,17 @@ func transactionsWork(client *redis.Client) {
 }
 
 func main() {
+	if os.Args[1] == "sentinel" {
+		followFailover(os.Args[2], os.Args[3:])
+		return
+	}
 	for _, protocol := range []int{2, 3} {
 		open := func() *redis.Client {
 			return redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + os.Args[1], Protocol: protocol})
+		}
+		if len(os.Args) > 2 && os.Args[2] == "cluster" {
+			clusterWork(os.Args[1], protocol)
+			continue
 		}
 		if len(os.Args) > 2 {
 			suiteCalls(open)

@@ -4,7 +4,7 @@
 use braid_base::clock::boot_nanos;
 use braid_base::number;
 use braid_engine::Call;
-use braid_replication::MemberId;
+use braid_group::MemberId;
 use braid_spec::{CommandError, CommandResult};
 
 /// DEBUG IN-SYNC epoch size [node/run ...], or OFF: this server is the primary of a group with this
@@ -33,7 +33,7 @@ pub(super) fn in_sync(call: &mut Call) -> CommandResult {
     let members: Result<Vec<MemberId>, _> =
         call.args[4..].iter().map(|name| String::from_utf8_lossy(name).parse()).collect();
     let members = members.map_err(|error| CommandError::text(format!("ERR {error}")))?;
-    call.engine.set_in_group(true);
+    call.engine.debug_sync_writes();
     in_sync.set(epoch, members, usize::try_from(size).unwrap_or(usize::MAX));
     call.reply.ok();
     Ok(())

@@ -25,7 +25,7 @@ use braid_base::gate::Wait;
 use braid_clients::Message;
 use braid_clients::attention::{MEMORY_LIMIT, STALE};
 use braid_clients::busy::{Running, ScriptKind};
-use braid_engine::dispatch::script::{self, ScriptCall, ScriptRun};
+use braid_engine::dispatch::script::{self, OneSlot, ScriptCall, ScriptRun};
 use braid_engine::dispatch::speculative::Speculative;
 use braid_engine::engine::call::Others;
 use braid_engine::locks::{LockSet, lock};
@@ -92,6 +92,9 @@ pub(super) fn check(call: &Call, program: &Program<'_>) -> CommandResult {
     {
         return Err(error);
     }
+    if call.engine.keyspace.is_by_slot() && flags.has(ScriptFlags::NO_CLUSTER) {
+        return Err(CommandError::text("ERR Can not run script on cluster, 'no-cluster' flag is set."));
+    }
     let attention = call.engine.attention.get();
     if attention & STALE != 0 && !flags.has(ScriptFlags::ALLOW_STALE) {
         return Err(CommandError::text(script::NO_LINK));
@@ -111,6 +114,26 @@ pub(super) fn check(call: &Call, program: &Program<'_>) -> CommandResult {
         return Err(error);
     }
     Ok(())
+}
+
+/// The slot to which the keys of a script are held: that of its declared keys, or of the first that
+/// it uses. Scripts without flags may use several, as those from before there were flags did.
+fn slot_of(
+    engine: &Engine,
+    session: &Session,
+    program: &Program<'_>,
+    declared: &[KeyRef<'_>],
+) -> Option<OneSlot> {
+    let several = ScriptFlags::ALLOW_CROSS_SLOT_KEYS;
+    let is_free = program.flags.has(ScriptFlags::UNDECLARED) || program.flags.has(several);
+    if !engine.keyspace.is_by_slot() || is_free || session.is_replay {
+        return None;
+    }
+    let mut slot = OneSlot::default();
+    if let Some(first) = declared.first() {
+        slot.accepts(first.key);
+    }
+    Some(slot)
 }
 
 /// Memory was above the limit when the script's request was checked.
@@ -232,6 +255,7 @@ impl Attempt<'_> {
             allow_out_of_memory: program.flags.has(ScriptFlags::ALLOW_OOM),
             out_of_memory: is_out_of_memory(engine, session),
             allow_all: engine.debug.scripts_call_all.load(Relaxed),
+            slot: slot_of(engine, session, program, self.declared),
             wrote: false,
             used_undeclared: false,
             current: (command, request),

@@ -106,9 +106,7 @@ fn parse(call: &Call) -> Result<Wish, CommandError> {
             b"SAMPLE" => wish.sample = number(at + 1, "SAMPLE", 1_000_000)? as u32,
             b"DURATION" => wish.duration_ms = Some(number(at + 1, "DURATION", 1_000_000_000)? * 1000),
             b"SLOTS" => {
-                return Err(CommandError::text(
-                    "ERR SLOTS is for clusters, and this server is not part of one",
-                ));
+                return Err(CommandError::text("ERR SLOTS is not supported: the figures are of all slots"));
             }
             _ => return Err(CommandError::Syntax),
         }
@@ -216,7 +214,7 @@ mod tests {
             ("HOTKEYS START METRICS 1 CPU SAMPLE", "-ERR SAMPLE must be a number from 1 to 1000000\r\n"),
             (
                 "HOTKEYS START METRICS 1 CPU SLOTS 1 3",
-                "-ERR SLOTS is for clusters, and this server is not part of one\r\n",
+                "-ERR SLOTS is not supported: the figures are of all slots\r\n",
             ),
             ("HOTKEYS start metrics 2 net cpu count 3 sample 10 duration 100", "+OK\r\n"),
             (

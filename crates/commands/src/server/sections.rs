@@ -73,7 +73,7 @@ pub const SECTIONS: &[Section] = &[
     section(&["keyspace"], "Keyspace", Usually::Shown, keyspace),
     section(&["threads"], "Threads", Usually::OnlyWithEverything, threads),
     section(&["links"], "Links", Usually::OnlyWithEverything, links),
-    section(&["group"], "Group", Usually::OnlyByName, group::write),
+    section(&["group"], "Group", Usually::OnlyWithEverything, group::write),
     section(&["hotkeys"], "Hotkeys", Usually::OnlyWithEverything, hot_keys),
     section(&["debug"], "Debug", Usually::OnlyByName, debug),
 ];
@@ -671,7 +671,8 @@ const TTL_SAMPLES: usize = 64;
 /// The average time to live (ms) of some keys that have one, from a random place on.
 fn average_ttl(engine: &Engine, db: u32) -> i64 {
     let keyspace = &engine.keyspace;
-    let start = fastrand::u64(0..keyspace.shard_count() as u64) << TableCursor::BITS;
+    let shard = fastrand::u64(0..keyspace.shard_count() as u64);
+    let start = braid_keyspace::scan::cursor_of(keyspace, shard, TableCursor::default());
     let now = clock::unix_ms();
     let (mut sum, mut count) = (0i64, 0i64);
     // From the random place to the end, then from the beginning if that gave nothing.

@@ -4,6 +4,7 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
+use braid_base::crc::{hash_tag, key_hash_slot};
 use braid_engine::Call;
 use braid_spec::CommandError;
 
@@ -34,6 +35,18 @@ impl<'a> Pattern<'a> {
     }
 }
 
+/// Whether keys that a pattern forms may be of another cluster slot than `key`: they are of one slot
+/// only if it is decided by a hash tag that the pattern has before the place for the element, or if
+/// there is no such place.
+fn strays(pattern: &[u8], key: &[u8]) -> bool {
+    let tag = hash_tag(pattern);
+    // The tag with what stands before it, or the whole pattern.
+    let deciding = &pattern[..tag.as_ptr().addr() - pattern.as_ptr().addr() + tag.len()];
+    // Redis takes it for a pattern of KEYS here.
+    let varies = deciding.iter().any(|byte| b"*?[\\".contains(byte));
+    varies || key_hash_slot(pattern) != key_hash_slot(key)
+}
+
 /// What SORT is to do.
 #[derive(Default)]
 pub(super) struct Options<'a> {
@@ -59,6 +72,13 @@ impl<'a> Options<'a> {
                 "ERR {option} option of SORT denied due to insufficient ACL permissions."
             ))
         };
+        let strays = |pattern: &[u8]| call.engine.cluster.is_some() && strays(pattern, call.args[1]);
+        let stray = |option: &str| {
+            CommandError::text(format!(
+                "ERR {option} option of SORT denied in Cluster mode when keys formed by the pattern may be in \
+                 different slots."
+            ))
+        };
         let mut index = 2;
         while index < call.args.len() {
             let left = call.args.len() - index - 1;
@@ -79,12 +99,18 @@ impl<'a> Options<'a> {
                 let text = call.args[index + 1];
                 // Once such a pattern was given, a later one with a place for the element does not change it.
                 options.unsorted |= !text.contains(&b'*');
+                if text.contains(&b'*') && strays(text) {
+                    return Err(stray("BY"));
+                }
                 if text.contains(&b'*') && !reads_all {
                     return Err(denied("BY"));
                 }
                 options.by = Some(Pattern::parse(text));
                 index += 1;
             } else if is("get") && left >= 1 {
+                if call.args[index + 1] != b"#" && strays(call.args[index + 1]) {
+                    return Err(stray("GET"));
+                }
                 if !reads_all {
                     return Err(denied("GET"));
                 }

@@ -9,12 +9,15 @@ use crate::rows::{INT_MAX, LONG_MAX, ULONG_MAX};
 super::directives! {
     "Cluster", after group;
 
-    /// Be a node of a cluster.
-    cluster_enabled: bool => switch("cluster-enabled", false).immutable().no_effect_yet()
-        .refused_yet("Cluster mode is not supported yet by this server: remove it");
+    /// Serve the protocol of Redis Cluster. The server is then a cluster by itself and owns all 16384
+    /// slots.
+    cluster_enabled: bool => switch("cluster-enabled", false).immutable();
 
-    /// File in which the node keeps what it knows of the cluster; the server writes it.
-    cluster_config_file: text => text("cluster-config-file", "nodes.conf").immutable().no_effect_yet();
+    /// File in which the node keeps its identity; the server writes it. In `dir`.
+    cluster_config_file: text => text("cluster-config-file", "nodes.conf").immutable();
+
+    /// Number of databases in cluster mode, where `databases` does not count.
+    cluster_databases: u32 => integer("cluster-databases", || 1, 1, INT_MAX, Unit::Plain).immutable().beyond_redis();
 
     /// Milliseconds of silence after which a node counts as failing.
     cluster_node_timeout_milliseconds: u64 =>
@@ -24,8 +27,9 @@ super::directives! {
     cluster_ping_interval_milliseconds: u64 =>
         integer("cluster-ping-interval", || 0, 0, LONG_MAX, Unit::Milliseconds).hidden().no_effect_yet();
 
-    /// Port of the cluster's own connections; 0 means the client port plus 10000.
-    cluster_port: u16 => integer("cluster-port", || 0, 0, 65535, Unit::Plain).immutable().no_effect_yet();
+    /// Port of the cluster's own connections that clients are told; 0 means the client port plus 10000.
+    /// This server does not listen there.
+    cluster_port: u16 => integer("cluster-port", || 0, 0, 65535, Unit::Plain).immutable();
 
     /// How old a replica's data may be, in node timeouts, for it to become master; 0 means any age.
     cluster_replica_validity_factor: u32 =>
@@ -69,48 +73,48 @@ super::directives! {
     cluster_slot_stats_enabled: bool => switch("cluster-slot-stats-enabled", false).no_effect_yet();
 
     /// Address that this node says it has.
-    cluster_announce_ip: text => optional_text("cluster-announce-ip").no_effect_yet();
+    cluster_announce_ip: text => optional_text("cluster-announce-ip");
 
     /// IPv4 address that clients are told.
     cluster_announce_client_ipv4: text =>
-        optional_text("cluster-announce-client-ipv4").text_check(checks::ipv4).no_effect_yet();
+        optional_text("cluster-announce-client-ipv4").text_check(checks::ipv4);
 
     /// IPv6 address that clients are told.
     cluster_announce_client_ipv6: text =>
-        optional_text("cluster-announce-client-ipv6").text_check(checks::ipv6).no_effect_yet();
+        optional_text("cluster-announce-client-ipv6").text_check(checks::ipv6);
 
     /// Port that clients are told; 0 means the one that nodes are told.
     cluster_announce_client_port: u16 =>
-        integer("cluster-announce-client-port", || 0, 0, 65535, Unit::Plain).no_effect_yet();
+        integer("cluster-announce-client-port", || 0, 0, 65535, Unit::Plain);
 
     /// TLS port that clients are told; 0 means the one that nodes are told.
     cluster_announce_client_tls_port: u16 =>
-        integer("cluster-announce-client-tls-port", || 0, 0, 65535, Unit::Plain).no_effect_yet();
+        integer("cluster-announce-client-tls-port", || 0, 0, 65535, Unit::Plain);
 
     /// Host name that this node says it has.
     cluster_announce_hostname: text =>
-        optional_text("cluster-announce-hostname").text_check(checks::hostname).no_effect_yet();
+        optional_text("cluster-announce-hostname").text_check(checks::hostname);
 
     /// Name of this node for people, shown in logs.
     cluster_announce_human_nodename: text =>
-        optional_text("cluster-announce-human-nodename").text_check(checks::nodename).no_effect_yet();
+        optional_text("cluster-announce-human-nodename").text_check(checks::nodename);
 
     /// Port that this node says it has; 0 means its real one.
     cluster_announce_port: u16 =>
-        integer("cluster-announce-port", || 0, 0, 65535, Unit::Plain).no_effect_yet();
+        integer("cluster-announce-port", || 0, 0, 65535, Unit::Plain);
 
     /// TLS port that this node says it has; 0 means its real one.
     cluster_announce_tls_port: u16 =>
-        integer("cluster-announce-tls-port", || 0, 0, 65535, Unit::Plain).no_effect_yet();
+        integer("cluster-announce-tls-port", || 0, 0, 65535, Unit::Plain);
 
     /// Port of the cluster's own connections that this node says it has; 0 means its real one.
     cluster_announce_bus_port: u16 =>
-        integer("cluster-announce-bus-port", || 0, 0, 65535, Unit::Plain).no_effect_yet();
+        integer("cluster-announce-bus-port", || 0, 0, 65535, Unit::Plain);
 
     /// What clients are told of a node: ip, hostname, or unknown-endpoint (use the address you know).
     cluster_preferred_endpoint_type: ClusterEndpointType => choice(
         "cluster-preferred-endpoint-type",
         ClusterEndpointType::Ip.raw(),
         ClusterEndpointType::WORDS,
-    ).no_effect_yet();
+    );
 }

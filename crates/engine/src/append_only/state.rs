@@ -16,10 +16,13 @@ use parking_lot::{Condvar, Mutex};
 pub struct AppendOnly {
     /// The file is on: changes are written to it.
     pub on: AtomicBool,
-    /// Replies wait for the disk (`appendfsync always`).
-    pub waits: AtomicBool,
+    /// It was there at the start, and the dataset was loaded from it.
+    pub was_loaded: AtomicBool,
     /// The writer's shared part.
     pub appender: Arc<Appender>,
+    /// Changes go to an increment that the manifest does not name until the first base is complete.
+    /// Changed with the lock on `state`.
+    pub(super) awaits_base: AtomicBool,
     /// A rewrite is running.
     pub rewriting: AtomicBool,
     /// A rewrite starts as soon as possible.
@@ -55,8 +58,6 @@ pub(super) struct State {
     pub(super) writer: Option<JoinHandle<()>>,
     /// A stopped writer thread that is flushing.
     pub(super) stopping: Option<JoinHandle<()>>,
-    /// Changes go to an increment that the manifest does not name until the first base is complete.
-    pub(super) awaits_base: bool,
 }
 
 impl AppendOnly {
@@ -68,8 +69,9 @@ impl AppendOnly {
     ) -> AppendOnly {
         AppendOnly {
             on: AtomicBool::new(false),
-            waits: AtomicBool::new(false),
+            was_loaded: AtomicBool::new(false),
             appender: Arc::new(Appender::new(on_failure, on_sync)),
+            awaits_base: AtomicBool::new(false),
             rewriting: AtomicBool::new(false),
             scheduled: AtomicBool::new(false),
             last_failed: AtomicBool::new(false),
@@ -104,7 +106,7 @@ impl AppendOnly {
 
     /// The first base is not complete: the files are not the dataset yet.
     pub fn awaits_base(&self) -> bool {
-        self.on.load(Relaxed) && self.state.lock().awaits_base
+        self.on.load(Relaxed) && self.awaits_base.load(SeqCst)
     }
 
     /// Keeps the set of data files unchanged while the guard is held; files may still grow.

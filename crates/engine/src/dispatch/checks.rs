@@ -4,9 +4,11 @@
 //!
 //! HOT PATH: commands without special needs do not get here ([`execute`](super::execute)).
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use braid_config::ProtectedAction;
 
-use super::{Request, Worker, follow_up, is_exec};
+use super::{Request, Worker, follow_up, is_exec, slots};
 use crate::engine::Engine;
 use crate::memory::{Room, make_room};
 use crate::replication::redirect::leads_away;
@@ -15,12 +17,16 @@ use crate::transaction::{Queue, Queued};
 use braid_acl as acl;
 use braid_acl::log::Origin;
 use braid_clients::attention::{
-    APPEND_ONLY_FAILED, FENCED, FEW_IN_SYNC, FEW_REPLICAS, JOURNAL_FULL, LOADING, LOADING_BESIDE,
-    MEMORY_LIMIT, MIGRATES, PAUSED, READ_ONLY, REPLICA, SNAPSHOT_FULL, STALE, STOPPING, WRITES_REFUSED,
+    APPEND_ONLY_FAILED, FENCED, FEW_IN_SYNC, FEW_REPLICAS, FORMER_PRIMARY, JOURNAL_FULL, LOADING,
+    LOADING_BESIDE, MEMORY_LIMIT, MIGRATES, PAUSED, READ_ONLY, REPLICA, SNAPSHOT_FULL, STALE, STOPPING,
+    WRITES_REFUSED,
 };
 use braid_clients::pause::PauseMode;
 use braid_replication::failover::FailoverPhase;
 use braid_spec::{Behavior, Command, CommandError, Flags, KeyFlags, keys};
+
+/// Flags of commands that read or write keys, or publish.
+const DATA: Flags = Flags::READONLY.and(Flags::WRITE).and(Flags::MAY_REPLICATE);
 
 /// What decides whether a request may run.
 pub(super) struct Asked<'r> {
@@ -66,16 +72,9 @@ pub(super) fn is_held_back(asked: &Asked<'_>, attention: u64) -> bool {
     }
     match engine.pause.current(*now_ms) {
         None => false,
+        // What a transaction queues waits with its EXEC.
         Some((PauseMode::Data, _)) => {
-            let uses = |command: &Command| {
-                command.spec.flags.any(Flags::WRITE | Flags::READONLY | Flags::MAY_REPLICATE)
-            };
-            if is_exec(command) {
-                let mut queued = queue.iter().flat_map(|queue| &queue.commands);
-                queued.any(|queued| uses(engine.commands.get(queued.command)))
-            } else {
-                queue.is_none() && uses(command)
-            }
+            (queue.is_none() || is_exec(command)) && serves_data(engine, *queue, command)
         }
         Some((PauseMode::All, _)) => {
             // A client must be able to end its own pause.
@@ -161,6 +160,10 @@ const MAY_NOT_SERVE: &str =
 /// Error while the dataset is loading; Redis's text.
 pub(super) const LOADING_REFUSAL: &str = "LOADING Redis is loading the dataset in memory";
 
+/// Error for clients that came to a primary which is none any more; it ends the connection.
+const NO_LONGER_PRIMARY: &str =
+    "MASTERDOWN This server is no longer the primary of its group: connect to the new one.";
+
 /// All checks that may refuse a command, and the work due before it runs.
 pub(super) fn check(
     request: &mut Request<'_>,
@@ -174,8 +177,15 @@ pub(super) fn check(
         check_protected(engine, session, command)?;
     }
     check_rights(engine, session, command, args)?;
+    if command.checks_slots {
+        slots::check(engine, session, command, args)?;
+    }
     if attention & FENCED != 0 && serves_data(engine, session.queue.as_deref(), command) {
+        engine.sync_writes.counts.fenced.fetch_add(1, Relaxed);
         return Err(CommandError::text(MAY_NOT_SERVE));
+    }
+    if attention & FORMER_PRIMARY != 0 && serves_data(engine, session.queue.as_deref(), command) {
+        check_former(engine, session, command)?;
     }
     if attention & REPLICA != 0
         && is_redirected(engine, session, session.queue.as_deref(), command)
@@ -186,9 +196,7 @@ pub(super) fn check(
     if session.attention & session_attention::LISTENS != 0 {
         check_listening(session, command)?;
     }
-    if session.attention & session_attention::MONITORS != 0
-        && flags.any(Flags::READONLY | Flags::WRITE | Flags::MAY_REPLICATE)
-    {
+    if session.attention & session_attention::MONITORS != 0 && flags.any(DATA) {
         return Err(no_keyspace());
     }
     if session.attention & session_attention::FED != 0 {
@@ -209,7 +217,7 @@ pub(super) fn check(
         && engine.waits_for_members(session)
         && writes(engine, session.queue.as_deref(), command)
     {
-        return Err(CommandError::text(TOO_FEW_IN_SYNC));
+        return Err(few_in_sync(engine));
     }
     if attention & (READ_ONLY | STALE) != 0 {
         check_role(engine, session.queue.as_deref(), command, attention)?;
@@ -250,8 +258,7 @@ fn writes(engine: &Engine, queue: Option<&Queue>, command: &Command) -> bool {
 
 /// Whether a command reads or writes keys, runs scripts or publishes. Of EXEC its queue decides.
 pub(super) fn touches_data(command: &Command) -> bool {
-    let flags = Flags::READONLY | Flags::WRITE | Flags::MAY_REPLICATE;
-    !is_exec(command) && (command.spec.flags.any(flags) || command.runs_scripts)
+    !is_exec(command) && (command.spec.flags.any(DATA) || command.runs_scripts)
 }
 
 /// As [`touches_data`], of a request and all that it executes.
@@ -268,6 +275,18 @@ fn is_redirected(engine: &Engine, session: &Session, queue: Option<&Queue>, comm
     let reads = command.spec.flags.has(Flags::READONLY)
         || (is_exec(command) && queue_has(engine, queue, Flags::READONLY));
     leads_away(&session.record, writes(engine, queue, command), reads)
+}
+
+/// A client that came to a primary is served no data by a replica: it would take them for the
+/// newest.
+#[cold]
+fn check_former(engine: &Engine, session: &mut Session, command: &Command) -> Result<(), CommandError> {
+    if !engine.came_to_primary(&session.record) {
+        return Ok(());
+    }
+    session.close_after_reply = true;
+    let writes = writes(engine, session.queue.as_deref(), command);
+    Err(CommandError::text(if writes { READ_ONLY_REPLICA } else { NO_LONGER_PRIMARY }))
 }
 
 /// The checks of a replica.
@@ -340,7 +359,7 @@ fn check_fed(session: &mut Session, command: &Command) -> Result<(), CommandErro
         session.record.id
     );
     // Others have a reply, which is not sent.
-    if command.spec.flags.any(Flags::READONLY | Flags::WRITE | Flags::MAY_REPLICATE) {
+    if command.spec.flags.any(DATA) {
         log::warn!(
             "== CRITICAL == This master is sending an error to its replica: '{NO_KEYSPACE}' after processing the command '{}'",
             command.full_name
@@ -420,6 +439,13 @@ pub(super) fn disk_refusal(engine: &Engine) -> Option<CommandError> {
     (attention & APPEND_ONLY_FAILED != 0).then(|| engine.append_only.refusal())
 }
 
+/// The in-sync set is too small for a write whose reply would wait.
+#[cold]
+fn few_in_sync(engine: &Engine) -> CommandError {
+    engine.sync_writes.counts.refused.fetch_add(1, Relaxed);
+    CommandError::text(TOO_FEW_IN_SYNC)
+}
+
 /// The reason why writes are refused at present, whatever it is.
 #[inline]
 pub fn write_refusal(engine: &Engine, session: &Session) -> Option<CommandError> {
@@ -428,7 +454,7 @@ pub fn write_refusal(engine: &Engine, session: &Session) -> Option<CommandError>
         return Some(CommandError::text(TOO_FEW_REPLICAS));
     }
     if attention & FEW_IN_SYNC != 0 && engine.waits_for_members(session) {
-        return Some(CommandError::text(TOO_FEW_IN_SYNC));
+        return Some(few_in_sync(engine));
     }
     if attention & READ_ONLY != 0 {
         return Some(CommandError::text(READ_ONLY_REPLICA));

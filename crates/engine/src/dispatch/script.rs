@@ -16,6 +16,7 @@ use smallvec::SmallVec;
 use super::body::run_body;
 use super::checks::Asked;
 pub use super::checks::{NO_LINK, write_refusal};
+pub use super::slots::OneSlot;
 use super::speculative::Speculative;
 use super::{collect_keys, count, note_reads, report};
 use crate::blocking;
@@ -42,6 +43,8 @@ pub struct ScriptRun<'k> {
     pub out_of_memory: bool,
     /// Commands with `noscript` are allowed (a test switch).
     pub allow_all: bool,
+    /// In cluster mode: the slot of all keys so far, unless the script may use several.
+    pub slot: Option<OneSlot>,
     /// A command that writes has been called.
     pub wrote: bool,
     /// A command needed more than the declared keys.
@@ -154,6 +157,12 @@ pub fn call(
         let line = [b"ERR ACL failure in script: ", &text[..]].concat();
         return refuse_call(&mut call, run, &line);
     }
+    if engine.keyspace.is_by_slot()
+        && !call.session.is_replay
+        && let Err(text) = check_slots(engine, run, command, args)
+    {
+        return refuse_call(&mut call, run, text.as_bytes());
+    }
     let spec = command.spec;
     let is_world = call.keyspace.stopped_world().is_some();
     if command.simple_keys.is_single() && spec.scope == Scope::Keys {
@@ -212,6 +221,32 @@ fn check(run: &mut ScriptRun<'_>, command: &Command, args: &[&[u8]]) -> Result<(
     // A script that has written is not stopped halfway.
     if run.out_of_memory && spec.flags.has(Flags::DENYOOM) && !run.allow_out_of_memory && !run.wrote {
         return Err("OOM command not allowed when used memory > 'maxmemory'.");
+    }
+    Ok(())
+}
+
+/// Cluster mode: the keys of a command must be of one slot, those of all commands too unless the
+/// script's flags say otherwise. The error is Redis's text.
+#[cold]
+fn check_slots(
+    engine: &Engine,
+    run: &mut ScriptRun<'_>,
+    command: &Command,
+    args: &[&[u8]],
+) -> Result<(), String> {
+    if !OneSlot::default().accepts_all(command, args) {
+        return Err(if engine.follows_redis_8() {
+            let name = &command.full_name;
+            format!(
+                "ERR Command '{name}' in script attempted to access keys that don't hash to the same slot"
+            )
+        } else {
+            "ERR Script attempted to access a non local key in a cluster node".to_owned()
+        });
+    }
+    let strays = run.slot.as_mut().is_some_and(|slot| !slot.accepts_all(command, args));
+    if strays {
+        return Err("ERR Script attempted to access keys that do not hash to the same slot".to_owned());
     }
     Ok(())
 }

@@ -11,6 +11,7 @@ use braid_config::SyncLevel;
 use braid_group::{Duty, Follower, Local, Member, MemberId, Orders};
 use braid_replication::link::{Phase, Primary};
 
+use super::view::Address;
 use super::{Group, former, view};
 use crate::engine::Engine;
 
@@ -23,9 +24,12 @@ pub(super) struct Duties<'e> {
     primary: Option<Primary>,
     former: Option<Arc<str>>,
     next_probe: u64,
+    /// The log has told that this primary may not serve.
+    is_fenced: bool,
+    /// This primary has served.
+    has_served: bool,
     /// etcd could not be used, since then.
     trouble: Option<String>,
-    in_sync: String,
 }
 
 impl<'e> Duties<'e> {
@@ -35,10 +39,11 @@ impl<'e> Duties<'e> {
             group,
             duty: Duty::Wait,
             primary: None,
-            former: former::take(&group.id),
+            former: former::read(&group.settings.node),
             next_probe: 0,
+            is_fenced: false,
+            has_served: false,
             trouble: None,
-            in_sync: String::new(),
         }
     }
 
@@ -75,25 +80,28 @@ impl<'e> Duties<'e> {
             has_data: (0..engine.keyspace.databases()).any(|db| engine.keyspace.len(db).0 > 0),
             is_whole: group.is_whole.load(Relaxed) && link.phase() != Phase::Sync,
             former: self.former.clone(),
+            kept: self.former.clone().filter(|_| engine.append_only.was_loaded.load(Relaxed)),
+            at_disk: engine.config.sync_level() == SyncLevel::Disk,
+            synced: engine.own_synced(),
             acknowledged: acknowledging.last,
             refuses: acknowledging.is_refused,
             hears_primary: link.is_up() && heard_ms < (group.settings.lease_ms / 2) as i64,
             priority: engine.config.replica_priority(),
             followers: self.followers(epoch),
-            slow: engine.slow_members(boot_nanos()).iter().map(own_id).collect(),
+            slow: engine.slow_members(boot_nanos()),
         }
     }
 
     fn followers(&self, epoch: u64) -> Vec<Follower> {
         let engine = self.engine;
-        let is_on_disk = engine.config.sync_level() == SyncLevel::Disk;
+        let is_on_disk = engine.sync_level() == SyncLevel::Disk;
         let follower = |replica: Arc<braid_replication::Replica>| {
             let (id, _) = replica.options.member.as_ref().filter(|(_, under)| *under == epoch)?;
             // Nothing counts before it has loaded its full sync and said so.
             let has_said = replica.has_acknowledged.load(Relaxed);
             let of = if is_on_disk { &replica.on_disk } else { &replica.acknowledged };
             Some(Follower {
-                id: own_id(id),
+                id: id.clone(),
                 probed: engine.acknowledged_probe(id).filter(|_| has_said)?,
                 acknowledged: of.load(Relaxed),
             })
@@ -122,12 +130,33 @@ impl<'e> Duties<'e> {
         }
         self.duty = orders.duty.clone();
         self.show(orders, member);
+        self.note_service(orders);
+    }
+
+    /// Tells the log when the primary stops to serve, and when it goes on.
+    fn note_service(&mut self, orders: &Orders) {
+        if !matches!(orders.duty, Duty::Lead { .. }) {
+            (self.is_fenced, self.has_served) = (false, false);
+            return;
+        }
+        let now = boot_nanos();
+        let serves = orders.serve_until >= now;
+        if serves && self.is_fenced {
+            log::warn!("This primary serves again");
+        } else if !serves && self.has_served && !self.is_fenced {
+            let view = self.group.view.lock().clone();
+            let why = self.engine.why_not_serving(self.group, &view, now);
+            log::warn!("This primary serves nothing at present: {why}");
+        }
+        self.is_fenced = !serves && self.has_served;
+        self.has_served |= serves;
     }
 
     fn lead(&mut self, epoch: u64, orders: &Orders, member: &Member) {
         let engine = self.engine;
         let in_sync = &engine.replication.in_sync;
         if self.duty != (Duty::Lead { epoch }) {
+            former::write(member.id());
             let world = engine.keyspace.gate.close(None);
             // Nothing before the members are known that replies wait for.
             in_sync.set_serve_until(0);
@@ -135,15 +164,18 @@ impl<'e> Duties<'e> {
                 engine.become_primary(&world);
             } else {
                 // They come again, under the new epoch.
-                engine.lead_anew(&world);
+                engine.disconnect_replicas();
             }
-            in_sync.set(epoch, orders.required.iter().filter_map(their_id).collect(), orders.size);
+            in_sync.set_needs_disk(orders.at_disk);
+            in_sync.set(epoch, orders.required.clone(), orders.size);
             drop(world);
             self.primary = None;
             let set = member.shard().map_or_else(String::new, |shard| view::names(&shard.in_sync));
             log::warn!("This server is the primary of the group now: epoch {epoch}, in sync: {set}");
+        } else {
+            in_sync.set_needs_disk(orders.at_disk);
+            in_sync.set(epoch, orders.required.clone(), orders.size);
         }
-        in_sync.set(epoch, orders.required.iter().filter_map(their_id).collect(), orders.size);
         in_sync.set_serve_until(orders.serve_until);
         let now = boot_nanos();
         if now >= self.next_probe {
@@ -165,12 +197,17 @@ impl<'e> Duties<'e> {
         if is_same && (place.is_none() || place == self.primary) {
             return;
         }
+        if !is_same {
+            // Its files will be those of the primary's history, and what it has beyond that is not.
+            former::write(member.id());
+            engine.keep_divergence(member.shard());
+        }
         match &place {
             Some(place) => {
-                log::warn!("The primary of the group is {} ({place}): epoch {epoch}", primary.node);
-                if !is_same {
-                    engine.keep_divergence(member.shard());
-                }
+                log::warn!(
+                    "This server is a replica of {} ({place}) in the group: epoch {epoch}",
+                    primary.node
+                );
                 let world = engine.keyspace.gate.close(None);
                 self.group.link_epoch.store(epoch, Relaxed);
                 engine.replication.in_sync.clear();
@@ -179,7 +216,13 @@ impl<'e> Duties<'e> {
                 drop(world);
                 self.group.set_refused(false);
             }
-            None => self.go_idle(),
+            None => {
+                log::info!(
+                    "{} is the primary of the group, its address is not known yet: epoch {epoch}",
+                    primary.node
+                );
+                self.go_idle();
+            }
         }
         self.primary = place;
     }
@@ -195,47 +238,58 @@ impl<'e> Duties<'e> {
 
     /// Begins a handover that was asked for (FAILOVER).
     pub fn hand_over(&mut self, member: &mut Member) {
-        let Some(handover) = self.group.handover.lock().take() else { return };
-        if let Err(why) = member.hand_over(handover.to) {
+        let Some(to) = self.group.handover.lock().take() else { return };
+        if let Err(why) = member.hand_over(to) {
             log::warn!("FAILOVER within the group: {why}");
         }
     }
 
-    fn show(&mut self, orders: &Orders, member: &Member) {
+    /// Has this server take the primary's place if an operator wants that (FAILOVER TAKEOVER).
+    pub fn take_over(&self, member: &mut Member) {
+        if self.group.takes_over.swap(false, Relaxed) {
+            log::warn!(
+                "FAILOVER TAKEOVER: this server takes the primary's place with what it has; acknowledged writes that it lacks are lost"
+            );
+            member.take_over();
+        }
+    }
+
+    fn show(&self, orders: &Orders, member: &Member) {
         let mut view = self.group.view.lock();
         let Some(shard) = member.shard() else { return };
         if view.primary.as_ref() != Some(&shard.primary) {
             view.changes += u64::from(view.primary.is_some());
             view.primary = Some(shard.primary.clone());
         }
+        view.id = member.id().clone();
         view.epoch = shard.epoch;
         view.is_primary = matches!(orders.duty, Duty::Lead { .. });
         view.is_candidate = orders.duty == Duty::Refuse;
+        view.is_handing_over = member.is_being_replaced();
         view.serve_until = orders.serve_until;
         if view.in_sync != shard.in_sync {
             view.in_sync = shard.in_sync.clone();
-            self.in_sync = view::names(&shard.in_sync);
-            log::info!("In sync: {}", self.in_sync);
+            log::info!("In sync: {}", view::names(&shard.in_sync));
         }
+        let before = view.note_address();
+        let (name, now) = (view.group.clone(), view.primary_address.clone());
+        drop(view);
+        if let Some((before, now)) = before.zip(now) {
+            self.publish_switch(&name, &before, &now);
+        }
+    }
+
+    /// Tells clients made for Sentinel that the primary is another.
+    fn publish_switch(&self, group: &str, before: &Address, now: &Address) {
+        let message = format!("{group} {} {} {} {}", before.host, before.port, now.host, now.port);
+        // This thread is none of the loops: all of them are woken.
+        self.engine.hub.publish(usize::MAX, b"+switch-master", message.as_bytes(), None);
     }
 }
 
 impl Engine {
-    /// The primary goes on under another epoch. The world is stopped.
-    fn lead_anew(&self, _world: &World<'_>) {
-        self.disconnect_replicas();
-    }
-
     /// A replica that knows of no primary. The world is stopped.
     pub(crate) fn follow_nobody(&self, world: &World<'_>) {
         self.become_replica(world, Primary::nowhere());
     }
-}
-
-fn own_id(id: &braid_replication::MemberId) -> MemberId {
-    MemberId::new(&id.node, &id.run)
-}
-
-fn their_id(id: &MemberId) -> Option<braid_replication::MemberId> {
-    braid_replication::MemberId::new(&id.node, &id.run).ok()
 }

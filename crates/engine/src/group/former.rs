@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The file `group-member`: which run of which node the files in this folder belong to.
+//! The file `group-member`: which member of the group the files in this folder belong to. A process
+//! that starts writes its own name only when it leads or follows: before that they are its former
+//! process's.
 
 use std::io::{Read, Write};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use braid_group::MemberId;
@@ -9,13 +12,24 @@ use braid_persistence::files;
 
 const FILE: &str = "group-member";
 
-/// The run of the process that was here before under the same name, if there was one. From now on
-/// the files are those of `id`.
-pub(super) fn take(id: &MemberId) -> Option<Arc<str>> {
-    let path = std::env::current_dir().unwrap_or_default().join(FILE);
+fn path() -> PathBuf {
+    std::env::current_dir().unwrap_or_default().join(FILE)
+}
+
+/// The run of the member of this node whose files these are, if there was one.
+pub(super) fn read(node: &str) -> Option<Arc<str>> {
     let mut text = String::new();
-    let read = files::open(&path).and_then(|mut file| file.read_to_string(&mut text));
+    let read = files::open(&path()).and_then(|mut file| file.read_to_string(&mut text));
     let former = read.ok().and_then(|_| text.trim().parse::<MemberId>().ok());
+    former.filter(|former| *former.node == *node).map(|former| former.run)
+}
+
+/// From now on the files are those of `id`.
+pub(super) fn write(id: &MemberId) {
+    if read(&id.node).is_some_and(|run| run == id.run) {
+        return;
+    }
+    let path = path();
     let temporary = path.with_extension("tmp");
     let written = files::create(&temporary)
         .and_then(|mut file| {
@@ -26,5 +40,4 @@ pub(super) fn take(id: &MemberId) -> Option<Arc<str>> {
     if let Err(error) = written {
         log::warn!("{} could not be written: {error}", path.display());
     }
-    former.filter(|former| former.node == id.node).map(|former| former.run)
 }

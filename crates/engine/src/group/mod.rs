@@ -12,14 +12,15 @@
 mod divergence;
 mod duty;
 mod former;
+pub mod report;
 mod settings;
 mod store;
 mod thread;
 pub mod view;
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, OnceLock};
 
 use braid_group::record::Keys;
 use braid_group::{MemberId, Timing, Transaction};
@@ -33,7 +34,10 @@ use view::View;
 /// The group that this server is in.
 pub struct Group {
     pub settings: Settings,
-    pub id: MemberId,
+    /// Run ID of this process: that of its member, unless it goes on as its former one's.
+    run: Arc<str>,
+    /// Which member this process is, once that is known.
+    name: OnceLock<MemberId>,
     pub(crate) timing: Timing,
     pub(crate) keys: Keys,
     /// What others see of it.
@@ -54,8 +58,10 @@ pub struct Group {
     /// How far this server is in leaving the group.
     leaving: Mutex<Leaving>,
     has_left: Condvar,
-    /// A handover that was asked for (FAILOVER).
-    handover: Mutex<Option<Handover>>,
+    /// The member that FAILOVER wants to take over.
+    handover: Mutex<Option<MemberId>>,
+    /// FAILOVER TAKEOVER was asked for.
+    takes_over: AtomicBool,
 }
 
 /// Whether this server acknowledges what a primary sends.
@@ -73,12 +79,6 @@ struct Leaving {
     is_asked: bool,
     /// It has ended, or cannot be.
     is_done: bool,
-}
-
-/// A planned change of the primary.
-#[derive(Clone, Debug)]
-pub(crate) struct Handover {
-    pub to: MemberId,
 }
 
 impl Group {
@@ -116,13 +116,31 @@ impl Group {
     /// Whether a replica may be handed the primary's place.
     pub(crate) fn may_succeed(&self, replica: &Replica) -> bool {
         let member = replica.options.member.as_ref();
-        member.is_some_and(|(id, _)| self.view.lock().in_sync.contains(&MemberId::new(&id.node, &id.run)))
+        member.is_some_and(|(id, _)| self.view.lock().in_sync.contains(id))
     }
 
     /// Has the group's thread hand over to a member, which has everything.
-    pub(crate) fn ask_handover(&self, to: &braid_replication::MemberId) {
-        *self.handover.lock() = Some(Handover { to: MemberId::new(&to.node, &to.run) });
+    pub(crate) fn ask_handover(&self, to: MemberId) {
+        *self.handover.lock() = Some(to);
         self.has_news.notify_one();
+    }
+
+    /// Has this server take the primary's place without having been in sync, by an operator's word.
+    ///
+    /// # Errors
+    /// If a primary holds its lease, or this server is not in touch with etcd.
+    pub fn ask_takeover(&self) -> Result<(), &'static str> {
+        let view = self.view.lock();
+        match () {
+            () if view.is_primary => return Err("this server is the primary already"),
+            () if view.epoch == 0 || !view.etcd_error.is_empty() => return Err("etcd cannot be reached"),
+            () if view.records.holder.is_some() => return Err("the primary is alive: use FAILOVER"),
+            () => {}
+        }
+        drop(view);
+        self.takes_over.store(true, Relaxed);
+        self.has_news.notify_one();
+        Ok(())
     }
 
     pub(crate) fn lease_nanos(&self) -> u64 {
@@ -130,8 +148,9 @@ impl Group {
     }
 
     /// What the link says to a primary about this server: its node, its run and the epoch.
-    pub(crate) fn introduction(&self) -> (String, String, u64) {
-        (self.id.node.to_string(), self.id.run.to_string(), self.link_epoch.load(Relaxed))
+    pub(crate) fn introduction(&self) -> Option<(String, String, u64)> {
+        let MemberId { node, run } = self.name.get()?;
+        Some((node.to_string(), run.to_string(), self.link_epoch.load(Relaxed)))
     }
 }
 
@@ -157,7 +176,8 @@ pub(crate) fn of_config(config: &braid_config::Config, run: &str) -> Result<Opti
         timing: Timing::new(settings.lease_ms * 1_000_000),
         keys: Keys::new(&settings.name),
         view: Mutex::new(View::new(&settings, &id)),
-        id,
+        run: id.run,
+        name: OnceLock::new(),
         settings,
         news: Mutex::default(),
         has_news: Condvar::new(),
@@ -170,5 +190,6 @@ pub(crate) fn of_config(config: &braid_config::Config, run: &str) -> Result<Opti
         leaving: Mutex::default(),
         has_left: Condvar::new(),
         handover: Mutex::new(None),
+        takes_over: AtomicBool::new(false),
     })))
 }

@@ -13,12 +13,17 @@ pub struct Settings {
     /// `node-name`.
     pub node: String,
     pub lease_ms: u64,
-    pub etcd: braid_etcd::Options,
+    pub etcd: braid_etcd::Client,
 }
 
 impl Settings {
     pub(super) fn lease_seconds(&self) -> u32 {
         u32::try_from(self.lease_ms.div_ceil(1000)).unwrap_or(u32::MAX)
+    }
+
+    /// How long an answer of etcd may take.
+    pub(super) fn etcd_patience(&self) -> Duration {
+        request_timeout(self.lease_ms)
     }
 
     /// The settings; nothing without `group-name`. An error says what is wrong.
@@ -50,19 +55,24 @@ impl Settings {
             }
         }
         let lease_ms = u64::from(config.lease_time_ms());
-        let etcd = braid_etcd::Options {
+        let options = braid_etcd::Options {
             endpoints,
             user: config.etcd_user().to_string(),
             password: config.etcd_password().to_string(),
             tls: crate::tls::of_etcd(config)?,
             connect_timeout: Duration::from_millis(lease_ms / 8),
             // What is not answered by then is asked again, well before the lease ends.
-            request_timeout: Duration::from_millis(lease_ms / 4),
+            request_timeout: request_timeout(lease_ms),
         };
         // Tells what is wrong with addresses and certificates.
-        braid_etcd::Client::new(&etcd).map_err(|error| error.to_string())?;
+        let etcd = braid_etcd::Client::new(&options).map_err(|error| error.to_string())?;
         Ok(Some(Settings { name, node, lease_ms, etcd }))
     }
+}
+
+/// How long an answer of etcd may take.
+fn request_timeout(lease_ms: u64) -> Duration {
+    Duration::from_millis(lease_ms / 4)
 }
 
 /// The machine's name and the port.

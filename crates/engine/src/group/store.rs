@@ -47,12 +47,10 @@ type Run = fn(&Engine, &Group, &Client);
 impl Engine {
     /// Starts etcd's threads.
     pub(super) fn start_store(&self, group: &Arc<Group>) -> std::io::Result<()> {
-        let client =
-            Client::new(&group.settings.etcd).map_err(|error| std::io::Error::other(error.to_string()))?;
         let runs: [(&str, Run); 3] =
             [("etcd-lease", keep_lease), ("etcd-records", keep_records), ("etcd-watch", watch)];
         for (name, run) in runs {
-            let (engine, group, client) = (self.this.clone(), Arc::clone(group), client.clone());
+            let (engine, group, client) = (self.this.clone(), Arc::clone(group), group.settings.etcd.clone());
             std::thread::Builder::new().name(name.into()).spawn(move || {
                 if let Some(engine) = engine.upgrade() {
                     run(&engine, &group, &client);
@@ -122,7 +120,7 @@ fn keep_records(engine: &Engine, group: &Group, client: &Client) {
             let outcome = transact(group, client, &transaction);
             group.tell(News::Transacted(transaction, outcome));
         }
-        let name = &group.id.node;
+        let name = &group.settings.node;
         let put = |key: String, value: String, lease| {
             client.put(key.as_bytes(), value.as_bytes(), Some(LeaseId(lease)))
         };

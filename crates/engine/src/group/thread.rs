@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use braid_base::clock::boot_nanos;
-use braid_group::{Member, Node, Rules};
+use braid_group::{Member, MemberId, Node, Rules};
 
 use super::store::{News, Wishes};
 use super::{Group, duty};
@@ -19,7 +19,7 @@ impl Engine {
     /// Joins the group, if there is one to join: the dataset has been loaded.
     pub fn start_group(&self) -> std::io::Result<()> {
         let Some(group) = self.group.clone() else { return Ok(()) };
-        log::info!("This server is {} in the group {}", group.id.node, group.settings.name);
+        log::info!("This server is {} in the group {}", group.settings.node, group.settings.name);
         self.start_store(&group)?;
         let engine = self.this.clone();
         std::thread::Builder::new().name("group".into()).spawn(move || {
@@ -34,7 +34,7 @@ impl Engine {
     /// ended, so nothing is served any more. Waits for etcd no longer than for an answer.
     pub fn leave_group(&self) {
         let Some(group) = &self.group else { return };
-        let patience = group.settings.etcd.request_timeout;
+        let patience = group.settings.etcd_patience();
         let mut leaving = group.leaving.lock();
         leaving.is_asked = true;
         group.has_left.notify_all();
@@ -44,7 +44,8 @@ impl Engine {
 
 fn run(engine: &Arc<Engine>, group: &Arc<Group>) {
     let step = Duration::from_millis((group.settings.lease_ms / STEPS).max(1));
-    let mut member = Member::new(group.id.clone(), group.timing, Rules::default(), boot_nanos());
+    let own = MemberId::new(&group.settings.node, &group.run);
+    let mut member = Member::new(own, group.timing, Rules::default(), boot_nanos());
     let mut duties = duty::Duties::new(engine, group);
     let (mut lease, mut taken) = (None, None);
     while !engine.shutdown.load(Relaxed) {
@@ -63,18 +64,22 @@ fn run(engine: &Arc<Engine>, group: &Arc<Group>) {
                     if member.snapshot().is_some_and(|known| known.revision > records.revision) {
                         note_regress(&mut member, &records);
                     }
-                    group.view.lock().records = Arc::clone(&records);
+                    let mut view = group.view.lock();
+                    (view.records, view.etcd_answered) = (Arc::clone(&records), now);
+                    drop(view);
                     member.observe(records, now);
                 }
                 News::Lease { id, sent, received } => {
                     lease = Some(id);
                     member.lease_lives(id, sent, received);
-                    group.view.lock().lease_until = group.timing.lease_right(sent);
+                    let mut view = group.view.lock();
+                    (view.lease_until, view.etcd_answered) = (group.timing.lease_right(sent), received);
                 }
                 News::LeaseLost => {
                     lease = None;
                     member.lease_lost();
-                    group.view.lock().lease_until = 0;
+                    let mut view = group.view.lock();
+                    (view.lease_until, view.etcd_answered) = (0, now);
                 }
                 News::Transacted(transaction, outcome) => {
                     log::debug!("Transaction {}: {outcome:?}", super::describe(&transaction));
@@ -84,8 +89,13 @@ fn run(engine: &Arc<Engine>, group: &Arc<Group>) {
             }
         }
         duties.hand_over(&mut member);
+        duties.take_over(&mut member);
         let orders = member.step(boot_nanos(), &duties.local(&member));
+        if let Some(name) = member.name() {
+            group.name.get_or_init(|| name.clone());
+        }
         duties.carry_out(&orders, &member);
+        engine.tend_former_clients();
         say_where(engine, group, &member, lease, &mut taken);
         let Some(lease) = lease else { continue };
         let mut wishes = group.wishes.lock();
@@ -97,7 +107,7 @@ fn run(engine: &Arc<Engine>, group: &Arc<Group>) {
         if let Some(ordered) = orders.offer {
             let records = member.snapshot();
             let is_known =
-                records.is_some_and(|records| records.offers.get(&group.id.node) == Some(&ordered));
+                records.is_some_and(|records| records.offers.get(&*group.settings.node) == Some(&ordered));
             if !is_known {
                 *offer = Some((ordered, lease));
                 has_some = true;
@@ -131,9 +141,11 @@ fn say_where(
     lease: Option<i64>,
     taken: &mut Option<Arc<str>>,
 ) {
-    let (Some(lease), Some(records)) = (lease, member.snapshot()) else { return };
-    let node = engine.own_node(group);
-    match records.nodes.get(&group.id.node) {
+    let (Some(lease), Some(records), Some(name)) = (lease, member.snapshot(), member.name()) else {
+        return;
+    };
+    let node = engine.own_node(&name.run);
+    match records.nodes.get(&name.node) {
         Some(known) if *known == node => {}
         // Its former process's record is gone when that one's lease is; another server's stays.
         Some(known) if known.run != node.run => {
@@ -141,7 +153,7 @@ fn say_where(
             let is_other = place(known) != place(&node);
             if is_other && taken.replace(Arc::clone(&known.run)).as_ref() != Some(&known.run) {
                 let Node { host, port, .. } = known;
-                log::warn!("There is another server with the name {}: {host}:{port}", group.id.node);
+                log::warn!("There is another server with the name {}: {host}:{port}", name.node);
             }
         }
         _ => {
@@ -157,13 +169,13 @@ fn say_where(
 
 impl Engine {
     /// How others reach this server.
-    fn own_node(&self, group: &Group) -> Node {
+    pub(super) fn own_node(&self, run: &Arc<str>) -> Node {
         let config = &self.config;
         let announced = config.replica_announce_ip();
         let host = if announced.is_empty() { self.own_address() } else { announced.to_string() };
         let announced_port = config.replica_announce_port();
         Node {
-            run: group.id.run.clone(),
+            run: Arc::clone(run),
             host: host.into(),
             port: if announced_port == 0 { config.port() } else { announced_port },
             tls_port: config.tls_port(),

@@ -2,11 +2,43 @@
 //! What others see of the group: INFO, discovery, the page.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 
-use braid_group::{MemberId, Snapshot};
+use braid_group::{MemberId, Node, Snapshot};
 
 use super::settings::Settings;
+
+/// Where clients reach a server.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Address {
+    pub host: Box<str>,
+    /// The plain port, or that of TLS without one.
+    pub port: u16,
+    /// The port of TLS; 0: none.
+    pub tls_port: u16,
+}
+
+impl Address {
+    pub fn of(node: &Node) -> Address {
+        let Node { host, port, tls_port, .. } = node;
+        Address { host: host.clone(), port: if *port == 0 { *tls_port } else { *port }, tls_port: *tls_port }
+    }
+
+    /// As a client is told that has come over TLS, or has not.
+    pub fn told_to(mut self, over_tls: bool) -> Address {
+        if over_tls && self.tls_port != 0 {
+            self.port = self.tls_port;
+        }
+        self
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}:{}", self.host, self.port)
+    }
+}
 
 /// The group as this server knows it.
 #[derive(Clone, Debug)]
@@ -21,13 +53,19 @@ pub struct View {
     /// It refuses its primary, and wants to take its place.
     pub is_candidate: bool,
     pub primary: Option<MemberId>,
+    /// Where the primary is, or the one before it as long as that is not known.
+    pub primary_address: Option<Address>,
     pub in_sync: BTreeSet<MemberId>,
     /// Until when it may serve, nanoseconds of CLOCK_BOOTTIME; `u64::MAX`: for ever.
     pub serve_until: u64,
     /// Until when its lease is alive; 0: it has none.
     pub lease_until: u64,
+    /// It stops being the primary: a handover has been ordered.
+    pub is_handing_over: bool,
     /// Why etcd cannot be used at present; empty if it can.
     pub etcd_error: String,
+    /// When etcd last answered, nanoseconds of CLOCK_BOOTTIME; 0: never.
+    pub etcd_answered: u64,
     /// Changes of the primary that this server has seen.
     pub changes: u64,
 }
@@ -42,16 +80,33 @@ impl View {
             is_primary: false,
             is_candidate: false,
             primary: None,
+            primary_address: None,
             in_sync: BTreeSet::new(),
             serve_until: 0,
             lease_until: 0,
+            is_handing_over: false,
             etcd_error: String::new(),
+            etcd_answered: 0,
             changes: 0,
         }
     }
 }
 
 impl View {
+    /// Nobody holds the primary's lease.
+    pub fn is_primary_down(&self) -> bool {
+        self.records.holder.is_none()
+    }
+
+    /// Takes note of where the primary is. Returns the address before, if it was another.
+    pub(super) fn note_address(&mut self) -> Option<Address> {
+        let primary = self.primary.as_ref()?;
+        let node = self.records.nodes.get(&primary.node).filter(|node| node.run == primary.run)?;
+        let address = Address::of(node);
+        let before = self.primary_address.replace(address.clone());
+        before.filter(|before| *before != address)
+    }
+
     /// As INFO names it.
     pub fn role_name(&self) -> &'static str {
         match (self.is_primary, self.is_candidate) {
@@ -75,7 +130,7 @@ impl View {
     }
 }
 
-fn milliseconds(nanos: u64) -> i64 {
+pub(super) fn milliseconds(nanos: u64) -> i64 {
     i64::try_from(nanos / 1_000_000).unwrap_or(i64::MAX)
 }
 

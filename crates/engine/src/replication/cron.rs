@@ -147,13 +147,9 @@ impl Engine {
     /// Asks replicas how far they have got, unless they have been asked and nothing has come since.
     /// Inside of the gate.
     pub(crate) fn ask_replicas(&self, context: &mut Context) {
-        let journal = &self.keyspace.journal;
-        if !self.journals_for(FOR_REPLICAS) || self.replication.asked_at.load(Relaxed) == journal.end() {
-            return;
+        if self.replication.asked_at.load(Relaxed) != self.keyspace.journal.end() {
+            self.append_question(context);
         }
-        journal.append_aside(context.slot, &mut context.journal, &[b"REPLCONF", b"GETACK", b"*"]);
-        self.replication.asked_at.store(journal.end(), Relaxed);
-        self.tell_news(context);
     }
 
     /// As [`Engine::ask_replicas`], with the next turn of the first loop's cron. Anyone may call it.
@@ -177,7 +173,7 @@ impl Engine {
         }
     }
 
-    fn tell_news(&self, context: &mut Context) {
+    pub(crate) fn tell_news(&self, context: &mut Context) {
         context.journal.news = false;
         self.keyspace.journal.wake();
     }

@@ -184,7 +184,7 @@ impl Engine {
         if !failover.proceed(number) {
             return;
         }
-        group.ask_handover(to);
+        group.ask_handover(to.clone());
         let until = boot_nanos() + HANDOVER_LEASES * group.lease_nanos();
         while !self.replication.link.is_replica() && boot_nanos() < until {
             std::thread::sleep(LOOK);

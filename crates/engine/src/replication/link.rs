@@ -250,7 +250,7 @@ impl Attempt<'_> {
             password: config.masterauth().to_string(),
             port,
             ip: config.replica_announce_ip().to_string(),
-            member: self.engine.group.as_ref().map(|group| group.introduction()),
+            member: self.engine.group.as_ref().and_then(|group| group.introduction()),
             compressed: config.repl_compression() == ReplCompression::Lz4,
             sibling: config.repl_sibling_sync(),
             ..Introduction::default()
@@ -447,6 +447,8 @@ impl Attempt<'_> {
                 let used = units.forget();
                 buffer.drain(..used);
                 if is_asked {
+                    // The primary may wait for the disk; here no client does.
+                    self.engine.append_only.appender.ask(self.engine.keyspace.journal.end());
                     self.acknowledge(peer)?;
                     acknowledged = Instant::now();
                 }

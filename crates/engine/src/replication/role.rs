@@ -7,6 +7,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::gate::World;
+use braid_clients::attention::FORMER_PRIMARY;
 use braid_clients::attention::{READ_ONLY, REPLICA, STALE};
 use braid_clients::client_flags::READS_REPLICA;
 use braid_clients::{Message, Unblocking};
@@ -34,6 +35,8 @@ impl Engine {
         if was_primary {
             if self.has_group() {
                 self.replication.in_sync.clear();
+                self.sync_writes.former.begin(self.clients.last_id());
+                self.attention.set(FORMER_PRIMARY, true);
             }
             self.unblock_all();
         }
@@ -50,6 +53,8 @@ impl Engine {
         }
         self.note_in_config(&["no", "one"]);
         link.set_primary(None);
+        // Who came when it was one before finds the newest data here again.
+        self.attention.set(FORMER_PRIMARY, false);
         {
             let mut state = self.replication.state.lock();
             let at = state.history.offset(self.keyspace.journal.end());

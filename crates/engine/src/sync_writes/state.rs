@@ -4,6 +4,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
 
+use braid_base::clock::boot_nanos;
 use parking_lot::Mutex;
 
 /// Replies wait for the disk (`appendfsync always`).
@@ -11,8 +12,8 @@ pub const WAITS_FOR_DISK: u8 = 1;
 /// Replies to some clients may wait for the members of the group's in-sync set.
 pub const WAITS_FOR_MEMBERS: u8 = 2;
 
-/// The lease time until the group says another one, in milliseconds.
-const LEASE_MS: u64 = 2000;
+/// How long clients of a former primary have to learn of it by themselves.
+const FORMER_NANOS: u64 = 1_000_000_000;
 
 /// An offset beyond all that is acknowledged.
 pub(super) const NOT_KNOWN: u64 = u64::MAX - 1;
@@ -21,27 +22,44 @@ pub(super) const NOT_KNOWN: u64 = u64::MAX - 1;
 pub struct SyncWrites {
     /// Reasons to hold replies back, as bits.
     reasons: AtomicU8,
-    /// This server is in a group.
-    pub(super) in_group: AtomicBool,
+    /// DEBUG IN-SYNC says what a group would say.
+    pub(super) is_debugged: AtomicBool,
     /// A client has said CLIENT DURABLE ON.
     pub(super) has_durable: AtomicBool,
     /// Directive `sync-writes`, in a group.
     pub(super) is_default: AtomicBool,
-    /// Milliseconds that a reply waits beyond `sync-timeout` before its outcome is given up.
-    pub lease_ms: AtomicU64,
+    /// Clients that came while this server was the primary of its group.
+    pub(crate) former: FormerClients,
     /// Loops to ring when members have acknowledged more, or the right to serve has changed.
     pub(super) loops: Mutex<Vec<usize>>,
+    pub counts: Counts,
+}
+
+/// What INFO and the metrics tell. Only replies that wait and requests that are refused touch it.
+#[derive(Default)]
+pub struct Counts {
+    /// Clients whose replies wait for the in-sync set now.
+    pub waiting: AtomicU64,
+    /// Waits that ended with the acknowledgement of the whole set.
+    pub acknowledged: AtomicU64,
+    /// Replies that were replaced by UNCERTAIN, or cut off.
+    pub uncertain: AtomicU64,
+    /// Writes refused because the in-sync set was too small.
+    pub refused: AtomicU64,
+    /// Commands refused because this server could not prove that it was the primary.
+    pub fenced: AtomicU64,
 }
 
 impl Default for SyncWrites {
     fn default() -> SyncWrites {
         SyncWrites {
             reasons: AtomicU8::new(0),
-            in_group: AtomicBool::new(false),
+            is_debugged: AtomicBool::new(false),
             has_durable: AtomicBool::new(false),
             is_default: AtomicBool::new(false),
-            lease_ms: AtomicU64::new(LEASE_MS),
+            former: FormerClients::default(),
             loops: Mutex::default(),
+            counts: Counts::default(),
         }
     }
 }
@@ -51,6 +69,18 @@ impl SyncWrites {
     #[inline]
     pub fn reasons(&self) -> u8 {
         self.reasons.load(Relaxed)
+    }
+
+    /// Whether replies wait until changes are on disk.
+    #[inline]
+    pub fn waits_for_disk(&self) -> bool {
+        self.reasons() & WAITS_FOR_DISK != 0
+    }
+
+    /// Whether replies to some clients may wait for the in-sync set.
+    #[inline]
+    pub fn waits_for_members(&self) -> bool {
+        self.reasons() & WAITS_FOR_MEMBERS != 0
     }
 
     /// Sets or clears a reason.
@@ -66,6 +96,32 @@ impl SyncWrites {
     #[inline]
     pub fn is_default(&self) -> bool {
         self.is_default.load(Relaxed)
+    }
+}
+
+/// Clients that came to a primary which is a replica now. They have a while to be told so when they
+/// ask for data; then they are disconnected.
+#[derive(Default)]
+pub struct FormerClients {
+    /// ID of the last of them.
+    last: AtomicU64,
+    /// When the primary became a replica, nanoseconds of CLOCK_BOOTTIME.
+    since: AtomicU64,
+}
+
+impl FormerClients {
+    pub(crate) fn begin(&self, last: u64) {
+        self.since.store(boot_nanos(), Relaxed);
+        self.last.store(last, Relaxed);
+    }
+
+    pub(super) fn has(&self, id: u64) -> bool {
+        id <= self.last.load(Relaxed)
+    }
+
+    /// Whether their time is over.
+    pub(super) fn must_go(&self) -> bool {
+        boot_nanos().saturating_sub(self.since.load(Relaxed)) > FORMER_NANOS
     }
 }
 

@@ -118,7 +118,11 @@ mod left_out {
         a_member_acknowledges_what_is_on_disk: path.waits_for_disk;
         reads_wait: path.reads_wait;
         a_candidate_acknowledges_nothing: path.refuses;
-        a_replaced_dataset_has_no_identity: path.forgets_identity;
+        old_files_stay_until_new_ones_are_complete: path.keeps_old_files;
+        replies_wait_as_ordered: path.follows_level;
+        files_prove_a_member_only_at_level_disk: rules.resumes_from_disk;
+        the_record_says_disk_when_all_do: rules.waits_for_all_disks;
+        memory_counts_under_another_epoch: rules.clears_disk_anew;
         a_right_counts_from_the_probe: path.counts_from_probe;
     }
 }

@@ -23,8 +23,10 @@ pub struct Path {
     pub reads_wait: bool,
     /// A member that refuses its primary acknowledges nothing.
     pub refuses: bool,
-    /// A member whose dataset was replaced is the same after a crash only when that is on its disk.
-    pub forgets_identity: bool,
+    /// The old files stay until those of a dataset that replaces the old one are complete.
+    pub keeps_old_files: bool,
+    /// What replies wait for follows the orders, not this server's settings.
+    pub follows_level: bool,
     /// A member's right counts from when the probe that it answers was sent.
     pub counts_from_probe: bool,
 }
@@ -39,7 +41,8 @@ impl Default for Path {
             waits_for_disk: true,
             reads_wait: true,
             refuses: true,
-            forgets_identity: true,
+            keeps_old_files: true,
+            follows_level: true,
             counts_from_probe: true,
         }
     }
@@ -56,6 +59,14 @@ pub struct Held {
     pub is_write: bool,
     /// Acknowledged or read before the request was sent: a read must not show less.
     pub floor: u64,
+}
+
+/// What a member has said under the present epoch.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Heard {
+    pub probed: u64,
+    pub in_memory: usize,
+    pub on_disk: usize,
 }
 
 /// A clock that drifts.
@@ -79,8 +90,13 @@ pub struct Server {
     pub timing: Timing,
     pub paused_until: u64,
     pub log: Arc<Vec<u64>>,
+    /// Its settings have replies wait for the disk.
+    pub at_disk: bool,
+    /// What its files have.
+    pub files: Arc<Vec<u64>>,
+    /// How much of the log is known to be in them: nothing of a log that has replaced another.
     pub synced: usize,
-    pub followers: BTreeMap<MemberId, Follower>,
+    pub followers: BTreeMap<MemberId, Heard>,
     pub followers_epoch: u64,
     pub orders: Orders,
     /// The clock at the last step, for those who do not look again.
@@ -88,12 +104,11 @@ pub struct Server {
     pub acknowledged: u64,
     pub refuses: bool,
     pub former: Option<Arc<str>>,
+    pub kept: Option<Arc<str>>,
     pub has_data: bool,
     pub hears_primary: bool,
     /// It is sent the dataset anew until then, and has nothing meanwhile.
     pub loads_until: u64,
-    /// Its files have all that it has acknowledged: it is the same member after a crash.
-    pub keeps_identity: bool,
     pub lease: Option<i64>,
     pub held: VecDeque<Held>,
     /// Requests to etcd without an answer: a number, and when they are given up.
@@ -115,7 +130,15 @@ pub enum Asked {
 }
 
 fn idle() -> Orders {
-    Orders { duty: Duty::Wait, required: Vec::new(), size: 0, serve_until: 0, transaction: None, offer: None }
+    Orders {
+        duty: Duty::Wait,
+        required: Vec::new(),
+        size: 0,
+        at_disk: false,
+        serve_until: 0,
+        transaction: None,
+        offer: None,
+    }
 }
 
 impl Server {
@@ -128,6 +151,8 @@ impl Server {
             timing,
             paused_until: 0,
             log: Arc::default(),
+            at_disk: false,
+            files: Arc::default(),
             synced: 0,
             followers: BTreeMap::new(),
             followers_epoch: 0,
@@ -136,10 +161,10 @@ impl Server {
             acknowledged: clock.at(tick),
             refuses: false,
             former: None,
+            kept: None,
             has_data: false,
             hears_primary: false,
             loads_until: 0,
-            keeps_identity: true,
             lease: None,
             held: VecDeque::new(),
             asked: BTreeMap::new(),
@@ -166,10 +191,17 @@ impl Server {
         self.leads().is_some() && now < self.orders.serve_until
     }
 
+    /// Whether replies wait for the disk.
+    pub fn waits_for_disk(&self, path: &Path) -> bool {
+        self.at_disk || self.orders.at_disk && path.follows_level
+    }
+
     /// Whether replies up to this length of the log may go out.
-    pub fn is_acknowledged(&self, len: usize, at_disk: bool, path: &Path) -> bool {
+    pub fn is_acknowledged(&self, len: usize, path: &Path) -> bool {
+        let at_disk = self.waits_for_disk(path);
         let has = |id: &MemberId| {
-            self.followers.get(id).is_some_and(|follower| follower.acknowledged as usize >= len)
+            let of = |heard: &Heard| if at_disk { heard.on_disk } else { heard.in_memory };
+            self.followers.get(id).is_some_and(|heard| of(heard) >= len)
         };
         let required = &self.orders.required;
         let is_on_own_disk = !at_disk || self.synced >= len;
@@ -181,7 +213,13 @@ impl Server {
         is_on_own_disk && enough
     }
 
-    pub fn local(&self, tick: u64) -> Local {
+    pub fn local(&self, tick: u64, path: &Path) -> Local {
+        let at_disk = self.waits_for_disk(path);
+        let follower = |(id, heard): (&MemberId, &Heard)| Follower {
+            id: id.clone(),
+            probed: heard.probed,
+            acknowledged: (if at_disk { heard.on_disk } else { heard.in_memory }) as u64,
+        };
         Local {
             end: self.log.len() as u64,
             history: "h".into(),
@@ -189,11 +227,14 @@ impl Server {
             has_data: self.has_data,
             is_whole: self.loads_until <= tick && !self.awaits_data(),
             former: self.former.clone(),
+            kept: self.kept.clone(),
+            at_disk: self.at_disk,
+            synced: self.synced as u64,
             acknowledged: self.acknowledged,
             refuses: self.refuses,
             hears_primary: self.hears_primary,
             priority: 100,
-            followers: self.followers.values().cloned().collect(),
+            followers: self.followers.iter().map(follower).collect(),
             slow: Vec::new(),
         }
     }
@@ -222,8 +263,10 @@ impl Server {
 
     /// Everything is on disk from now on.
     pub fn sync(&mut self) {
-        self.synced = self.log.len();
-        self.keeps_identity |= !self.awaits_data();
+        if !self.awaits_data() {
+            self.synced = self.log.len();
+            self.files = Arc::clone(&self.log);
+        }
     }
 
     /// It has been cut off from its own history and has not got the other one yet.

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use braid_group::member::Outcome;
-use braid_group::{Duty, Follower, MemberId, Rules, Timing};
+use braid_group::{Duty, MemberId, Rules, Timing};
 use fastrand::Rng;
 
 use crate::etcd::{Etcd, Reply, Request};
@@ -40,7 +40,8 @@ enum Message {
         from: MemberId,
         epoch: u64,
         probed: u64,
-        len: usize,
+        in_memory: usize,
+        on_disk: usize,
     },
     ToEtcd {
         from: usize,
@@ -67,10 +68,29 @@ pub struct Summary {
     pub promotions: u64,
 }
 
+/// Levels at which servers have replies wait (`sync-level`).
+#[derive(Clone, Copy, Debug)]
+enum Levels {
+    Memory,
+    Disk,
+    Mixed,
+}
+
+impl Levels {
+    fn draw(self, random: &mut Rng) -> bool {
+        match self {
+            Levels::Memory => false,
+            Levels::Disk => true,
+            Levels::Mixed => random.bool(),
+        }
+    }
+}
+
 pub struct World {
     random: Rng,
     faults: Faults,
-    at_disk: bool,
+    /// Which levels there are: all servers at one, or some at each.
+    levels: Levels,
     etcd: Etcd,
     etcd_clock: Clock,
     etcd_down_until: u64,
@@ -107,14 +127,24 @@ impl World {
         };
         let other = if drifts { 0 } else { random.u64(0..4).saturating_sub(1) };
         let server = |index| Server::new(index, 0, clocks[index], 0, lease(index, other), faults.rules);
-        let servers = (0..SERVERS).map(server).collect();
+        let mut servers: Vec<Server> = (0..SERVERS).map(server).collect();
         let etcd_clock = clocks[SERVERS];
-        let at_disk = random.u8(0..3) == 0;
+        // What matters only where levels change would rarely be found either.
+        let changes =
+            !(faults.rules.clears_disk_anew && faults.rules.waits_for_all_disks && faults.path.follows_level);
+        let levels = match random.u8(0..4) {
+            _ if changes => Levels::Mixed,
+            _ if drifts => Levels::Memory,
+            0 => Levels::Disk,
+            1 => Levels::Mixed,
+            _ => Levels::Memory,
+        };
+        servers.iter_mut().for_each(|server| server.at_disk = levels.draw(&mut random));
         World {
             slow: random.bool(),
             random,
             faults,
-            at_disk,
+            levels,
             etcd: Etcd::new(),
             etcd_clock,
             etcd_down_until: 0,
@@ -161,7 +191,7 @@ impl World {
     /// Prints what changed in a tick.
     fn trace(&mut self) {
         let records = self.etcd.records();
-        let mut line = format!("disk {} etcd {:?} {:?}", self.at_disk, records.shard, records.holder);
+        let mut line = format!("{:?} etcd {:?} {:?}", self.levels, records.shard, records.holder);
         for server in &self.servers {
             let pause = server.paused_until > self.tick;
             line += &format!(
@@ -173,7 +203,7 @@ impl World {
                 server.log.len(),
                 server.synced,
                 server.log.last(),
-                server.followers.values().map(|f| (f.id.to_string(), f.acknowledged)).collect::<Vec<_>>()
+                server.followers.iter().map(|(id, heard)| format!("{id} {heard:?}")).collect::<Vec<_>>()
             );
         }
         if line != self.last_trace {
@@ -206,6 +236,8 @@ impl World {
             62..80 => self.servers[one].paused_until = self.tick + self.random.u64(3..70),
             80..88 => self.crash(one),
             88..92 => self.hand_over(one),
+            // CONFIG SET sync-level.
+            92..94 => self.servers[one].at_disk = self.levels.draw(&mut self.random),
             _ => {
                 self.links = [[true; SERVERS]; SERVERS];
                 self.etcd_links = [true; SERVERS];
@@ -217,37 +249,44 @@ impl World {
     fn crash(&mut self, index: usize) {
         let server = &self.servers[index];
         let timing = server.timing;
-        let members = self.etcd.records().shard.as_ref().map(|shard| &shard.value.in_sync);
+        let record = self.etcd.records().shard.as_ref().map(|shard| &shard.value);
+        let members = record.map(|shard| &shard.in_sync);
+        let is_on_disk = record.is_some_and(|shard| shard.is_on_disk);
         let is_member = members.is_some_and(|members| members.contains(server.id()));
         // What was acknowledged by it alone is lost with its memory: that is so by definition. It may
         // end in good order, though.
         let may_be_alone = server.leads().is_some() && server.orders.required.is_empty()
             || is_member && members.is_some_and(|members| members.len() == 1);
         let was = server.id().run.clone();
-        let (clock, log, synced) = (server.clock, server.log.clone(), server.synced);
-        let renames = self.faults.path.renames;
-        let is_on_disk = server.keeps_identity || !self.faults.path.forgets_identity;
-        let keeps_identity = self.at_disk && is_on_disk || !renames;
-        let runs = if keeps_identity { server.runs } else { server.runs + 1 };
+        let (clock, log, files) = (server.clock, server.log.clone(), server.files.clone());
+        let (at_disk, synced) = (server.at_disk, server.synced);
+        let has_name = server.member.name().is_some();
+        let former = if has_name { Some(was) } else { server.kept.clone() };
+        let runs = if self.faults.path.renames { server.runs + 1 } else { server.runs };
         let mut new = Server::new(index, runs, clock, self.tick, timing, self.faults.rules);
         new.paused_until = self.tick + self.random.u64(1..60);
-        if self.at_disk {
-            let kept = if self.random.bool() { log.len() } else { synced };
-            new.log = Arc::new(log[..kept].to_vec());
-            new.synced = kept;
-            new.has_data = true;
-        } else if may_be_alone {
+        new.at_disk = at_disk;
+        if may_be_alone && !is_on_disk {
             new.log = log;
+            new.former = former;
             new.has_data = true;
-            new.former = Some(was);
+        } else if self.chance(70) {
+            // What was not synced may be on the disk, too.
+            let all = synced > 0 && synced <= log.len() && self.random.bool();
+            new.log = if all { log } else { files };
+            new.former = former.clone().filter(|_| may_be_alone);
+            new.kept = former;
+            new.has_data = true;
         }
+        (new.files, new.synced) = (new.log.clone(), new.log.len());
         self.servers[index] = new;
     }
 
     fn hand_over(&mut self, index: usize) {
         let server = &mut self.servers[index];
         let len = server.log.len() as u64;
-        let ready = server.followers.values().find(|follower| follower.acknowledged >= len);
+        let followers = server.local(self.tick, &self.faults.path).followers;
+        let ready = followers.iter().find(|follower| follower.acknowledged >= len);
         if server.leads().is_some()
             && server.paused_until <= self.tick
             && let Some(ready) = ready.map(|follower| follower.id.clone())
@@ -287,20 +326,17 @@ impl World {
                 }
                 Message::FromEtcd { number, reply } => self.answered(to, number, reply),
                 Message::Stream { from, epoch, sent, log } => self.stream(to, &from, epoch, sent, log),
-                Message::Acknowledgement { from, epoch, probed, len } => {
+                Message::Acknowledgement { from, epoch, probed, in_memory, on_disk } => {
                     let path = self.faults.path;
                     let server = &mut self.servers[to];
                     let counts =
                         server.leads() == Some(epoch) || server.leads().is_some() && !path.counts_anew;
                     if counts {
                         let probed = if path.counts_from_probe { probed } else { server.clock.at(tick) };
-                        let follower = server.followers.entry(from.clone()).or_insert(Follower {
-                            id: from,
-                            probed: 0,
-                            acknowledged: 0,
-                        });
-                        follower.probed = follower.probed.max(probed);
-                        follower.acknowledged = follower.acknowledged.max(len as u64);
+                        let heard = server.followers.entry(from).or_default();
+                        heard.probed = heard.probed.max(probed);
+                        heard.in_memory = heard.in_memory.max(in_memory);
+                        heard.on_disk = heard.on_disk.max(on_disk);
                     }
                 }
             }
@@ -335,8 +371,11 @@ impl World {
         }
         let is_same = server.log.len() <= log.len() && log[..server.log.len()] == server.log[..];
         if !is_same {
-            // It has a tail of its own, and is sent everything anew. What was on its disk is gone, too.
-            (server.log, server.synced, server.keeps_identity) = (Arc::default(), 0, false);
+            // It has a tail of its own, and is sent everything anew.
+            (server.log, server.synced) = (Arc::default(), 0);
+            if !self.faults.path.keeps_old_files {
+                server.files = Arc::default();
+            }
             server.loads_until = tick + self.random.u64(1..30);
             return;
         }
@@ -346,12 +385,13 @@ impl World {
         if has_disk {
             server.sync();
         }
-        let len =
-            if self.at_disk && self.faults.path.waits_for_disk { server.synced } else { server.log.len() };
+        let in_memory = server.log.len();
+        let on_disk = if self.faults.path.waits_for_disk { server.synced } else { in_memory };
         server.acknowledged = server.clock.at(tick);
         let id = server.id().clone();
         if self.links[to][from_index] {
-            self.post(from_index, delay, Message::Acknowledgement { from: id, epoch, probed: sent, len });
+            let message = Message::Acknowledgement { from: id, epoch, probed: sent, in_memory, on_disk };
+            self.post(from_index, delay, message);
         }
     }
 
@@ -406,7 +446,7 @@ impl World {
                 server.member.settle(&transaction, Outcome::Unknown, now);
             }
         }
-        if self.at_disk && self.chance(40) {
+        if self.chance(if self.servers[index].waits_for_disk(&path) { 40 } else { 5 }) {
             self.servers[index].sync();
         }
         if self.chance(35) {
@@ -414,7 +454,7 @@ impl World {
             let hears = self.chance(20);
             let server = &mut self.servers[index];
             server.hears_primary = hears && server.orders.duty != Duty::Wait;
-            let orders = server.member.step(now, &server.local(tick));
+            let orders = server.member.step(now, &server.local(tick, &path));
             server.apply(orders, tick, &path);
             let (transaction, offer) = (server.orders.transaction.clone(), server.orders.offer.clone());
             if let Some(transaction) = transaction {
@@ -514,7 +554,7 @@ impl World {
             }
             let held = std::mem::take(&mut server.held);
             let (ready, waiting) = held.into_iter().partition(|held: &Held| {
-                server.is_acknowledged(held.len, self.at_disk, &path) || !held.is_write && !path.reads_wait
+                server.is_acknowledged(held.len, &path) || !held.is_write && !path.reads_wait
             });
             server.held = waiting;
             let ready: VecDeque<Held> = ready;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What a replica asks for before it is sent anything.
 
-use crate::in_sync::MemberId;
+use braid_group::MemberId;
 
 /// Capability of Braid servers (`repl-sibling-sync`): the replica serves full syncs to others.
 pub const SIBLING: &str = "sibling";

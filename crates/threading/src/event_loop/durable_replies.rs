@@ -3,18 +3,19 @@
 //! always`), or until all in-sync members of the group have acknowledged them (`sync-writes`,
 //! CLIENT DURABLE).
 //!
-//! A reply waits for everything that was changed so far, by any client: no client reads what could
-//! still be lost. A loop holds replies back and serves others meanwhile; its notifier is rung by the
+//! A reply waits for all changes so far, by any client: no client reads data that could still be
+//! lost. A loop holds replies back and serves other clients meanwhile; its notifier is rung by the
 //! thread that writes the file, or by the one that receives acknowledgements. So one fsync, or one
-//! question to the replicas, covers everything that all threads executed during the one before. A
+//! question to the replicas, covers everything that all threads executed during the previous one. A
 //! client whose replies are held executes nothing more, and gets no pushes, until they are sent.
-//! Members need not acknowledge replies that reveal no data: a replica's handshake is among these.
+//! Replies that reveal no data, such as those of a replica's handshake, need no acknowledgement.
 //!
 //! In models where clients migrate or helpers send replies, the loop itself waits for the disk,
 //! between executing and sending. For members all models hold replies, at the loop that owns the
-//! client: the loop that waits may be the one that has to receive the acknowledgement.
+//! client: a loop that waited might be the one that has to receive the acknowledgement.
 
 use std::collections::VecDeque;
+use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock::{self, Ticks};
 use braid_engine::sync_writes::UNCERTAIN;
@@ -34,21 +35,21 @@ struct HeldClient {
     is_cut: bool,
 }
 
-/// Clients whose replies wait for the same.
+/// Clients whose replies wait for the same condition.
 struct Group {
     revealed: Revealed,
-    /// The gate's epoch from which on it is known what they reveal: a message may be here before
-    /// the change that it tells of is in the journal.
+    /// The gate's epoch from which on the journal contains the changes that the replies reveal: a
+    /// message may arrive before the change that it reports is in the journal.
     epoch: Option<u64>,
     clients: Vec<HeldClient>,
 }
 
-/// What held replies wait for.
+/// The condition for which held replies wait.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wait {
     Disk,
     Members,
-    /// Members, with messages among the replies.
+    /// Members; the replies contain published messages.
     MembersAfterMessages,
 }
 
@@ -59,18 +60,18 @@ impl Wait {
 /// The held replies of a loop.
 #[derive(Default)]
 pub struct ReplyHold {
-    /// Something was executed since replies were last sent: not checked against the disk, or the
-    /// members.
+    /// Commands were executed since replies were last sent, and not yet checked against the disk or
+    /// the members.
     unsynced: bool,
     unacknowledged: bool,
-    /// How often this server had stopped being primary before that.
+    /// Number of times that this server had lost the primary role before that.
     losses: u64,
-    /// By what they wait for; each in the order of offsets.
+    /// Groups by condition; each list is in the order of offsets.
     groups: [VecDeque<Group>; 3],
 }
 
 impl ReplyHold {
-    /// Requests are about to be executed.
+    /// To be called before requests are executed.
     #[inline]
     pub fn begin(&mut self, losses: u64) {
         if !self.unacknowledged {
@@ -78,25 +79,25 @@ impl ReplyHold {
         }
     }
 
-    /// How often this server had stopped being primary before what is pending was executed.
+    /// Number of times that this server had lost the primary role before the pending requests ran.
     pub fn losses(&self) -> u64 {
         self.losses
     }
 
-    /// Notes that replies may reveal changes.
+    /// Records that replies may reveal changes.
     #[inline]
     pub fn note_changes(&mut self) {
         self.unsynced = true;
         self.unacknowledged = true;
     }
 
-    /// Notes that replies for members may reveal changes that were made elsewhere.
+    /// Records that replies for members may reveal changes made by other threads.
     pub fn note_unacknowledged(&mut self, losses: u64) {
         self.begin(losses);
         self.unacknowledged = true;
     }
 
-    /// Whether replies are held back.
+    /// True if replies are held back.
     #[inline]
     pub fn holds_any(&self) -> bool {
         self.groups.iter().any(|groups| !groups.is_empty())
@@ -108,8 +109,7 @@ impl ReplyHold {
 }
 
 impl<M: Model> EventLoop<M> {
-    /// Makes sure that pending replies reveal only what is durable: waits for it, or holds the
-    /// replies back.
+    /// Ensures that pending replies reveal only durable changes: waits, or holds the replies back.
     #[inline]
     pub(crate) fn ensure_durable(&mut self) {
         let unsynced = std::mem::take(&mut self.reply_hold.unsynced);
@@ -124,8 +124,8 @@ impl<M: Model> EventLoop<M> {
         }
     }
 
-    /// As [`EventLoop::ensure_durable`] for the disk alone, where the loop waits: before clients go
-    /// to other threads.
+    /// As [`EventLoop::ensure_durable`] for the disk alone, and always by waiting: before clients
+    /// go to other threads.
     #[inline]
     pub(super) fn ensure_on_disk(&mut self) {
         if !M::HOLDS_REPLIES && std::mem::take(&mut self.reply_hold.unsynced) {
@@ -159,7 +159,8 @@ impl<M: Model> EventLoop<M> {
         }
     }
 
-    /// Holds replies back that may not be sent yet: of the clients that wait for members, or of all.
+    /// Holds back replies that may not be sent yet: of the clients that wait for members, or of
+    /// all.
     fn hold_replies(&mut self, wait: Wait) {
         let for_members = wait != Wait::Disk;
         let has_messages = wait == Wait::MembersAfterMessages;
@@ -180,7 +181,7 @@ impl<M: Model> EventLoop<M> {
                     return true;
                 }
                 if !has_messages && client.has_messages {
-                    // It goes with those.
+                    // It is sent with the replies held before.
                     return true;
                 }
             }
@@ -213,17 +214,20 @@ impl<M: Model> EventLoop<M> {
         if clients.is_empty() {
             return;
         }
+        let waiting = clients.len() as u64;
         self.reply_hold.queue(wait).push_back(Group { revealed, epoch, clients });
         if for_members {
+            self.engine.sync_writes.counts.waiting.fetch_add(waiting, Relaxed);
             self.ask_for_progress(&revealed);
-            // What is acknowledged has to be sent first.
+            // The data must be sent to the replicas before they can acknowledge it.
             self.feed_replicas_before_replies();
         } else {
             self.ask_for_progress(&revealed);
         }
     }
 
-    /// Has the loop's bell rung when the outcome may have changed, and asks the replicas.
+    /// Arranges for the loop's notifier to be rung when the outcome may have changed, and asks the
+    /// replicas.
     fn ask_for_progress(&mut self, revealed: &Revealed) {
         self.engine.ask_for_progress(self.slot, revealed);
         if revealed.members.is_some() {
@@ -231,7 +235,7 @@ impl<M: Model> EventLoop<M> {
         }
     }
 
-    /// Asks the replicas how far they have got if replies wait for more than has been asked for.
+    /// Asks the replicas for acknowledgements, if replies wait for more than was asked for.
     fn ask_members(&mut self) {
         if !self.engine.must_ask_members() {
             return;
@@ -244,24 +248,24 @@ impl<M: Model> EventLoop<M> {
         }
     }
 
-    /// Whether held replies can be sent. To be checked before the loop sleeps: the notifier does
-    /// not report what happened before it was asked for.
+    /// True if held replies can be sent. To be checked before the loop sleeps: the notifier does
+    /// not report events from before the request for it.
     #[inline]
     pub(crate) fn can_release(&self) -> bool {
         let mut fronts = self.reply_hold.groups.iter().filter_map(VecDeque::front);
         fronts.any(|group| self.is_known(group) || self.engine.outcome_of(&group.revealed).is_some())
     }
 
-    /// Whether it is known by now what replies with messages reveal.
+    /// True if the journal contains by now what replies with messages reveal.
     fn is_known(&self, group: &Group) -> bool {
         group.epoch.is_some_and(|epoch| self.engine.keyspace.gate.try_advance() >= epoch)
     }
 
-    /// Milliseconds until held replies are to be looked at though nobody has rung.
+    /// Milliseconds until held replies must be checked without a ring of the notifier.
     pub(super) fn hold_patience_ms(&self) -> Option<i64> {
         let patience = |group: &Group| {
             let wait = group.revealed.members?;
-            // Nothing tells of the gate's epochs.
+            // The notifier does not report the gate's epochs.
             Some(if group.epoch.is_some() { 1 } else { self.engine.hold_patience_ms(&wait) })
         };
         self.reply_hold.groups.iter().filter_map(VecDeque::front).filter_map(patience).min()
@@ -286,15 +290,26 @@ impl<M: Model> EventLoop<M> {
                 continue;
             }
             let Some(settled) = self.engine.outcome_of(&group.revealed) else {
-                // The notifier rings once per request.
+                // The notifier rings once per request for it.
                 let revealed = group.revealed;
                 return self.ask_for_progress(&revealed);
             };
             let Some(group) = self.reply_hold.queue(wait).pop_front() else { return };
-            // They are sent what is on disk, which may have become more just now.
+            // Replicas are sent what is on disk, which may just have become more.
             self.feed_replicas_before_replies();
-            group.clients.into_iter().for_each(|held| self.release(held, settled));
+            self.release_group(group, settled);
         }
+    }
+
+    fn release_group(&mut self, group: Group, settled: Settled) {
+        if group.revealed.members.is_some() {
+            let (counts, ended) = (&self.engine.sync_writes.counts, group.clients.len() as u64);
+            counts.waiting.fetch_sub(ended, Relaxed);
+            if settled == Settled::Yes {
+                counts.acknowledged.fetch_add(ended, Relaxed);
+            }
+        }
+        group.clients.into_iter().for_each(|held| self.release(held, settled));
     }
 
     fn release(&mut self, held: HeldClient, settled: Settled) {
@@ -321,28 +336,31 @@ impl<M: Model> EventLoop<M> {
         self.update_interest(place, clock::unix_ms());
     }
 
-    /// Waits for the disk and sends all held replies; the loop is about to end.
+    /// Waits for the disk and sends all held replies, as the loop is about to end.
     pub(crate) fn release_all(&mut self) {
         if self.reply_hold.holds_any() {
             self.engine.settle_changes();
             self.release_replies();
             let held = std::mem::take(&mut self.reply_hold.groups);
             for group in held.into_iter().flatten() {
-                // Nobody will hear of an acknowledgement any more.
-                group.clients.into_iter().for_each(|held| self.release(held, Settled::Uncertain));
+                // The loop will not receive acknowledgements any more.
+                self.release_group(group, Settled::Uncertain);
             }
             self.write_replies();
         }
     }
 
-    /// Replaces the replies of a client by an error if their outcome is uncertain: if the disk has
-    /// failed, those that confirm changes; if members have not acknowledged, all. `is_cut`: a part
-    /// of them has been sent, so that the error would be taken for the rest.
+    /// Replaces the replies of a client by an error if their outcome is uncertain: those that
+    /// confirm changes, if the disk has failed; all, if members have not acknowledged. `is_cut`: a
+    /// part of them has been sent, so that the error would be read as the rest.
     fn report_outcome(&mut self, place: u32, settled: Settled, is_cut: bool) {
         let Some(client) = self.clients.slab.get(place) else { return };
         let has_written = std::mem::take(&mut client.session.has_written);
         if settled == Settled::Yes || (settled == Settled::DiskFailed && !has_written) {
             return;
+        }
+        if settled == Settled::Uncertain {
+            self.engine.sync_writes.counts.uncertain.fetch_add(1, Relaxed);
         }
         client.reply.clear();
         client.session.close_after_reply = true;

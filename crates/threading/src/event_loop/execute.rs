@@ -13,7 +13,6 @@ use std::time::Duration;
 use braid_base::gate::Entered;
 use braid_engine::dispatch;
 use braid_engine::engine::call::Others;
-use braid_engine::sync_writes::state::WAITS_FOR_MEMBERS;
 
 use super::{EventLoop, Model};
 
@@ -43,10 +42,11 @@ impl<M: Model> EventLoop<M> {
             self.worker.context.outside =
                 self.in_script || gate.enter_unless_busy(self.slot) == Entered::Busy;
             self.worker.begin_batch();
-            // After the requests were received: whatever happens behind this, the right was there
+            // Read after the requests were received, so that this server had the right to serve
             // while they were under way.
             self.worker.fence = self.engine.fence();
-            self.worker.notes_data = self.engine.sync_writes.reasons() & WAITS_FOR_MEMBERS != 0;
+            // What is refused reveals nothing, and need not wait.
+            self.worker.notes_data = self.worker.fence == 0 && self.engine.sync_writes.waits_for_members();
             self.reply_hold.begin(self.engine.replication.in_sync.losses());
             // The client whose turn it is, its first request in the batch, and when its turn began.
             let (mut client, mut first, mut began) = (u32::MAX, 0, self.worker.boundary());

@@ -107,6 +107,41 @@ fn links_of_a_replica_with_replicas() {
     check("links", &screen(&app, 140, 14));
 }
 
+/// A recorded server, as a primary of a group.
+fn app_in_group() -> App {
+    let mut app = app("braid");
+    let (_, sample) = recorded::pair("braid");
+    let text = format!("{}\n{}", recorded::text("braid"), crate::group::tests::PRIMARY);
+    app.take(Ok(Sample { at: sample.at + 1.0, info: Info::parse(&text), ..Sample::default() }));
+    app
+}
+
+#[test]
+fn a_group_and_its_members() {
+    let mut app = app_in_group();
+    press(&mut app, &[KeyCode::Char('7')]);
+    check("group", &screen(&app, 140, 22));
+    // It stays in sight on a small screen, and so does the table.
+    let small = screen(&app, 60, 18);
+    assert!(small.contains("group orders, epoch 7") && small.contains("10.0.0.1:6379"), "{small}");
+    press(&mut app, &[KeyCode::Tab]);
+    assert_eq!(app.panel, crate::app::Panel::Commands);
+    press(&mut app, &[KeyCode::BackTab]);
+    assert_eq!(app.panel, crate::app::Panel::Group);
+}
+
+#[test]
+fn without_a_group_there_is_no_panel_for_it() {
+    let mut app = app("braid");
+    press(&mut app, &[KeyCode::Char('6'), KeyCode::Char('7')]);
+    assert_eq!(app.panel, crate::app::Panel::Links);
+    assert!(!screen(&app, 140, 14).contains("7 group"));
+    press(&mut app, &[KeyCode::Tab]);
+    assert_eq!(app.panel, crate::app::Panel::Commands);
+    press(&mut app, &[KeyCode::BackTab]);
+    assert_eq!(app.panel, crate::app::Panel::Links);
+}
+
 #[test]
 fn help_covers_a_small_screen() {
     let mut app = app("braid");
@@ -118,8 +153,8 @@ fn help_covers_a_small_screen() {
 
 #[test]
 fn every_size_can_be_drawn() {
-    let mut app = app("braid");
-    for panel in '1'..='6' {
+    let mut app = app_in_group();
+    for panel in '1'..='7' {
         press(&mut app, &[KeyCode::Char(panel)]);
         for (width, height) in [(1, 1), (10, 3), (40, 8), (300, 100)] {
             screen(&app, width, height);
@@ -151,7 +186,7 @@ fn trouble_is_told_and_forgotten() {
     app.take(Err("connection refused".into()));
     assert!(screen(&app, 100, 20).contains("connection refused; trying again"));
     let (before, _) = recorded::pair("redis-8.0");
-    // A server that was started anew has earlier counters: rates begin at its start.
+    // A restarted server has lower counters: rates begin at its start.
     app.take(Ok(before));
     assert!(app.trouble.is_none() && app.view.totals.commands_rate > 0.0);
     press(&mut app, &[KeyCode::Char(' ')]);

@@ -1,38 +1,72 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! INFO group, Braid's own: the group that this server is in, as it knows it, and its servers.
 
-use braid_base::clock;
+use std::fmt::Display;
+
+use braid_engine::group::report::{GroupReport, MemberReport};
 use braid_engine::group::view::names;
 
 use super::{Fields, safe_address};
 
 /// Writes the section.
 pub(super) fn write(fields: &mut Fields<'_>) {
-    let Some(group) = &fields.engine.group else { return };
-    let view = group.view.lock().clone();
-    let now = clock::boot_nanos();
+    let Some(report) = fields.engine.group_report() else { return };
+    let view = &report.view;
     fields.field("group_name", &view.group);
     fields.field("node_name", &view.id.node);
     fields.field("group_epoch", view.epoch);
     fields.field("group_role", view.role_name());
     fields.field("group_primary", view.primary.as_ref().map_or("", |primary| &primary.node));
     fields.field("group_in_sync", names(&view.in_sync));
-    fields.field("group_serve_ms", view.serve_ms(now));
-    fields.field("group_lease_ms", view.lease_ms(now));
+    fields.field("group_serving", u8::from(report.is_serving));
+    fields.field("group_not_serving_reason", &report.not_serving);
+    fields.field("group_serve_ms", report.serve_ms);
+    fields.field("group_lease_ms", report.lease_ms);
     fields.field("group_primary_changes", view.changes);
     fields.field("group_etcd_status", if view.etcd_error.is_empty() { "up" } else { "down" });
     fields.field("group_etcd_error", &view.etcd_error);
-    fields.field("group_members", view.records.nodes.len());
-    for (number, (name, node)) in view.records.nodes.iter().enumerate() {
-        let line = format!(
-            "name={name},host={},port={},tls_port={},priority={},run={},version={}",
-            safe_address(&node.host),
-            node.port,
-            node.tls_port,
-            node.priority,
-            node.run,
-            safe_address(&node.version)
-        );
-        fields.field(format_args!("group_member{number}"), line);
+    fields.field("group_etcd_last_answer_ms", or_unknown(report.etcd_silent_ms));
+    fields.field("group_fenced_refusals", report.fenced_refusals);
+    sync_writes(fields, &report);
+    fields.field("group_members", report.members.len());
+    for (number, member) in report.members.iter().enumerate() {
+        fields.field(format_args!("group_member{number}"), line(member));
     }
+}
+
+fn sync_writes(fields: &mut Fields<'_>, report: &GroupReport) {
+    let Some(counts) = report.sync_writes else { return };
+    fields.field("sync_writes_waiting", counts.waiting);
+    fields.field("sync_writes_acknowledged", counts.acknowledged);
+    fields.field("sync_writes_uncertain", counts.uncertain);
+    fields.field("sync_writes_refused", counts.refused);
+}
+
+/// A member's line.
+fn line(member: &MemberReport) -> String {
+    let nothing = Default::default();
+    let node = member.node.as_ref().unwrap_or(&nothing);
+    format!(
+        "name={},host={},port={},tls_port={},priority={},run={},version={},\
+         state={},role={},in_sync={},link={},offset={},lag_bytes={},lag_ms={}",
+        member.name,
+        safe_address(&node.host),
+        node.port,
+        node.tls_port,
+        node.priority,
+        node.run,
+        safe_address(&node.version),
+        if member.is_up() { "up" } else { "down" },
+        member.role.name(),
+        u8::from(member.is_in_sync),
+        member.link.map_or("unknown", |link| link.name()),
+        or_unknown(member.offset),
+        or_unknown(member.lag_bytes),
+        or_unknown(member.lag_ms),
+    )
+}
+
+/// A number, or -1 where it is not known.
+fn or_unknown(number: Option<impl Display>) -> String {
+    number.map_or_else(|| "-1".into(), |number| number.to_string())
 }

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! SENTINEL in a group: discovery for clients made for Sentinel, which find the primary here without
+//! a Sentinel process.
+//!
+//! Every server of the group answers, from what it last read in etcd, under the group's name. The
+//! other servers are what these clients take for further Sentinels. Replies have the fields of
+//! Redis 7.0's Sentinel in their order; what a Sentinel would have measured itself (pings, links) is
+//! 0 here. Outside of a group the command does not exist, as in any server that is no Sentinel.
+//!
+//! Nothing here may look at keys or wait: clients ask while the server serves no data.
+
+use braid_engine::group::view::{Address, View};
+use braid_engine::{Call, Handler, Row};
+use braid_group::Node;
+use braid_spec::{Category, CommandError, CommandResult, Flags, Group};
+
+const ANY_TIME: Flags =
+    Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::LOADING).and(Flags::STALE).and(Flags::SENTINEL);
+
+const fn row(name: &'static str, handler: Handler, summary: &'static str) -> Row {
+    Row::new(name, Group::Server, handler).flags(ANY_TIME).docs("2.8.4", summary, "O(N)")
+}
+
+const SUBCOMMANDS: &[Row] = &[
+    row("ckquorum", check_quorum, "Says whether a failover could be authorized.")
+        .exactly(3)
+        .syntax("master-name:string"),
+    row("get-master-addr-by-name", primary_address, "Returns the primary's host and port.")
+        .exactly(3)
+        .syntax("master-name:string"),
+    row("help", help, "Lists the subcommands.").exactly(2),
+    row("is-master-down-by-addr", is_down, "Says whether a primary is down.")
+        .exactly(6)
+        .syntax("ip:string port:integer current-epoch:integer runid:string"),
+    row("master", master, "Describes the primary.").exactly(3).syntax("master-name:string"),
+    row("masters", masters, "Describes all primaries: the group's.").exactly(2),
+    row("myid", my_id, "Returns this server's run ID.").exactly(2),
+    row("replicas", replicas, "Describes the replicas.").exactly(3).syntax("master-name:string"),
+    row("sentinels", sentinels, "Describes the other servers.").exactly(3).syntax("master-name:string"),
+    row("slaves", replicas, "Describes the replicas.")
+        .exactly(3)
+        .syntax("master-name:string")
+        .deprecated("5.0.0", "`SENTINEL REPLICAS`"),
+];
+
+/// The family: of servers of a group alone.
+pub const COMMANDS: &[Row] = &[Row::container("sentinel", Group::Server, SUBCOMMANDS)
+    .categories(Category::ADMIN.and(Category::DANGEROUS))
+    .docs(
+        "2.8.4",
+        "Groups the commands that Sentinel's clients find the primary by.",
+        "Depends on subcommand.",
+    )];
+
+/// Whether the client is connected to the port of TLS: it is told of others'.
+fn came_over_tls(call: &Call) -> bool {
+    let tls_port = call.engine.config.tls_port();
+    tls_port != 0 && call.session.record.local_address.to_string().ends_with(&format!(":{tls_port}"))
+}
+
+/// What this server knows of its group.
+fn view(call: &Call) -> Result<View, CommandError> {
+    let group = call.engine.group.as_ref().ok_or(CommandError::text("ERR this server is in no group"))?;
+    let mut view = group.view.lock().clone();
+    let over_tls = came_over_tls(call);
+    view.primary_address = view.primary_address.map(|address| address.told_to(over_tls));
+    Ok(view)
+}
+
+/// The same, if that is the group that the client means.
+fn named_view(call: &Call) -> Result<View, CommandError> {
+    let view = view(call)?;
+    let is_named = call.args[2] == view.group.as_bytes();
+    is_named.then_some(view).ok_or(CommandError::text("ERR No such master with that name"))
+}
+
+fn primary_address(call: &mut Call) -> CommandResult {
+    let view = view(call)?;
+    match view.primary_address.filter(|_| call.args[2] == view.group.as_bytes()) {
+        Some(Address { host, port, .. }) => {
+            call.reply.array(2);
+            call.reply.bulk(host.as_bytes());
+            call.reply.bulk_integer(i64::from(port));
+        }
+        None => call.reply.null_array(),
+    }
+    Ok(())
+}
+
+/// Writes an instance: a map.
+fn instance(call: &mut Call, fields: &[(&str, String)]) {
+    call.reply.map(fields.len());
+    for (name, value) in fields {
+        call.reply.bulk(name.as_bytes());
+        call.reply.bulk(value.as_bytes());
+    }
+}
+
+/// What instances of all kinds begin with.
+fn head(
+    name: String,
+    Address { host, port, .. }: &Address,
+    run: &str,
+    flags: &str,
+) -> Vec<(&'static str, String)> {
+    let zero = || "0".to_owned();
+    vec![
+        ("name", name),
+        ("ip", host.to_string()),
+        ("port", port.to_string()),
+        ("runid", run.into()),
+        ("flags", flags.into()),
+        ("link-pending-commands", zero()),
+        ("link-refcount", "1".into()),
+        ("last-ping-sent", zero()),
+        ("last-ok-ping-reply", zero()),
+        ("last-ping-reply", zero()),
+    ]
+}
+
+/// The servers but one, with their names.
+fn others<'v>(view: &'v View, but: Option<&'v str>) -> Vec<(&'v str, &'v Node)> {
+    let nodes = view.records.nodes.iter().map(|(name, node)| (&**name, node));
+    nodes.filter(|(name, _)| Some(*name) != but).collect()
+}
+
+fn primary_node(view: &View) -> Option<&str> {
+    view.primary.as_ref().map(|primary| &*primary.node)
+}
+
+fn describe_primary(call: &mut Call, view: &View) {
+    let nowhere = Address { host: "".into(), port: 0, tls_port: 0 };
+    let address = view.primary_address.as_ref().unwrap_or(&nowhere);
+    let run = view.primary.as_ref().map_or("", |primary| &primary.run);
+    let flags = if view.is_primary_down() { "s_down,o_down,master" } else { "master" };
+    let lease_ms = call.engine.group.as_ref().map_or(0, |group| group.settings.lease_ms);
+    let mut fields = head(view.group.clone(), address, run, flags);
+    fields.extend([
+        ("down-after-milliseconds", lease_ms.to_string()),
+        ("info-refresh", "0".into()),
+        ("role-reported", "master".into()),
+        ("role-reported-time", "0".into()),
+        ("config-epoch", view.epoch.to_string()),
+        ("num-slaves", others(view, primary_node(view)).len().to_string()),
+        ("num-other-sentinels", others(view, Some(&view.id.node)).len().to_string()),
+        ("quorum", "1".into()),
+        ("failover-timeout", lease_ms.to_string()),
+        ("parallel-syncs", "1".into()),
+    ]);
+    instance(call, &fields);
+}
+
+fn masters(call: &mut Call) -> CommandResult {
+    let view = view(call)?;
+    // Before the first primary there is none to be described.
+    call.reply.array(usize::from(view.primary.is_some()));
+    if view.primary.is_some() {
+        describe_primary(call, &view);
+    }
+    Ok(())
+}
+
+fn master(call: &mut Call) -> CommandResult {
+    let view = named_view(call)?;
+    describe_primary(call, &view);
+    Ok(())
+}
+
+fn replicas(call: &mut Call) -> CommandResult {
+    let view = named_view(call)?;
+    let replicas = others(&view, primary_node(&view));
+    let over_tls = came_over_tls(call);
+    call.reply.array(replicas.len());
+    for (name, node) in replicas {
+        let address = Address::of(node).told_to(over_tls);
+        let is_in_sync = view.in_sync.iter().any(|id| *id.node == *name && id.run == node.run);
+        let primary = view.primary_address.clone();
+        let mut fields = head(address.to_string(), &address, &node.run, "slave");
+        fields.extend([
+            ("down-after-milliseconds", "0".into()),
+            ("info-refresh", "0".into()),
+            ("role-reported", "slave".into()),
+            ("role-reported-time", "0".into()),
+            ("master-link-down-time", "0".into()),
+            ("master-link-status", if is_in_sync { "ok" } else { "err" }.into()),
+            ("master-host", primary.as_ref().map_or("?".into(), |primary| primary.host.to_string())),
+            ("master-port", primary.map_or(0, |primary| primary.port).to_string()),
+            ("slave-priority", node.priority.to_string()),
+            ("slave-repl-offset", "0".into()),
+            ("replica-announced", "1".into()),
+        ]);
+        instance(call, &fields);
+    }
+    Ok(())
+}
+
+fn sentinels(call: &mut Call) -> CommandResult {
+    let view = named_view(call)?;
+    let servers = others(&view, Some(&view.id.node));
+    let over_tls = came_over_tls(call);
+    call.reply.array(servers.len());
+    for (_, node) in servers {
+        let mut fields =
+            head(node.run.to_string(), &Address::of(node).told_to(over_tls), &node.run, "sentinel");
+        fields.extend([
+            ("last-hello-message", "0".into()),
+            ("voted-leader", "?".into()),
+            ("voted-leader-epoch", "0".into()),
+        ]);
+        instance(call, &fields);
+    }
+    Ok(())
+}
+
+fn check_quorum(call: &mut Call) -> CommandResult {
+    let view = named_view(call)?;
+    let usable = view.records.nodes.len();
+    let why = if !view.etcd_error.is_empty() {
+        "etcd cannot be reached"
+    } else if view.in_sync.len() < 2 {
+        "No replica is in sync"
+    } else {
+        call.reply.simple(&format!(
+            "OK {usable} usable Sentinels. Quorum and failover authorization can be reached"
+        ));
+        return Ok(());
+    };
+    Err(CommandError::text(format!("NOQUORUM {usable} usable Sentinels. {why}: there can be no failover")))
+}
+
+fn is_down(call: &mut Call) -> CommandResult {
+    let view = view(call)?;
+    let (port, _) = (call.integer_arg(3)?, call.integer_arg(4)?);
+    let is_primary = view
+        .primary_address
+        .as_ref()
+        .is_some_and(|address| call.args[2] == address.host.as_bytes() && port == i64::from(address.port));
+    call.reply.array(3);
+    call.reply.integer(i64::from(is_primary && view.is_primary_down()));
+    call.reply.bulk(b"*");
+    call.reply.integer(0);
+    Ok(())
+}
+
+fn my_id(call: &mut Call) -> CommandResult {
+    let view = view(call)?;
+    call.reply.bulk(view.id.run.as_bytes());
+    Ok(())
+}
+
+fn help(call: &mut Call) -> CommandResult {
+    call.help(&[
+        "CKQUORUM <master-name>",
+        "    Say whether another server could take the primary's place now.",
+        "GET-MASTER-ADDR-BY-NAME <master-name>",
+        "    Return the host and port of the group's primary. The name is the group's.",
+        "IS-MASTER-DOWN-BY-ADDR <ip> <port> <current-epoch> <runid>",
+        "    Say whether that is the primary, and nobody holds its lease.",
+        "MASTER <master-name>",
+        "    Describe the group's primary.",
+        "MASTERS",
+        "    Describe it, in a list.",
+        "MYID",
+        "    Return this server's run ID.",
+        "REPLICAS <master-name>",
+        "    Describe the other servers.",
+        "SENTINELS <master-name>",
+        "    Describe the servers that can be asked besides this one.",
+    ])
+}

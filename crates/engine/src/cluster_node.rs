@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Cluster mode: what makes this server a node, and the file that keeps it over restarts.
+//!
+//! The node is a cluster by itself: it owns all slots and knows no other node. Its ids and its
+//! epoch are all there is to keep. The file (`cluster-config-file`) has the form of Redis's, of one
+//! node: a file that a stock server alone has written is taken over, one that tells of other nodes
+//! is refused, since keys of their slots would be served in two places.
+
+use std::io::{ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+
+use braid_base::system_text::reason;
+use braid_config::Config;
+use braid_persistence::files;
+use parking_lot::Mutex;
+
+/// Digits of a node's or shard's id.
+const ID_LEN: usize = 40;
+
+/// Added to the client port where no port is set for the cluster's own connections.
+const BUS_PORT_OFFSET: u16 = 10_000;
+
+/// This server as a node.
+pub struct ClusterNode {
+    /// 40 hexadecimal digits, kept over restarts.
+    pub id: String,
+    /// Likewise, of the shard, whose only node this is.
+    pub shard_id: String,
+    epoch: Mutex<u64>,
+    path: PathBuf,
+}
+
+/// What the file says.
+#[derive(PartialEq, Eq, Debug)]
+struct Stored {
+    id: String,
+    shard_id: Option<String>,
+    epoch: u64,
+}
+
+/// The outcome of CLUSTER BUMPEPOCH.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Bump {
+    /// The epoch was zero.
+    Raised(u64),
+    /// The node has had the highest epoch of the cluster all along.
+    Still(u64),
+}
+
+/// The node that the configuration asks for. Its file is read, or written if there is none.
+pub(crate) fn of_config(config: &Config) -> Result<Option<ClusterNode>, String> {
+    if !config.cluster_enabled() {
+        return Ok(None);
+    }
+    let path = config.dir().join(&*config.cluster_config_file());
+    let node = ClusterNode::open(&path, config)?;
+    let name = config.cluster_announce_human_nodename();
+    let name = if name.is_empty() { String::new() } else { format!(" ({name})") };
+    log::info!("Running mode=cluster: node {}{name} owns all slots by itself", node.id);
+    Ok(Some(node))
+}
+
+impl ClusterNode {
+    fn open(path: &Path, config: &Config) -> Result<ClusterNode, String> {
+        let named = |what: &str| format!("Cluster configuration file '{}': {what}", path.display());
+        let mut text = String::new();
+        let stored = match files::open(path).and_then(|mut file| file.read_to_string(&mut text)) {
+            Ok(_) if !text.trim().is_empty() => Some(Stored::parse(&text).map_err(named)?),
+            Ok(_) => None,
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(named(&reason(&error))),
+        };
+        let stored = stored.unwrap_or_else(|| Stored { id: random_id(), shard_id: None, epoch: 0 });
+        let node = ClusterNode {
+            id: stored.id,
+            shard_id: stored.shard_id.unwrap_or_else(random_id),
+            epoch: Mutex::new(stored.epoch),
+            path: path.to_owned(),
+        };
+        node.save(config).map_err(|error| named(&reason(&error)))?;
+        Ok(node)
+    }
+
+    /// The node's configuration epoch, which is the cluster's too.
+    pub fn epoch(&self) -> u64 {
+        *self.epoch.lock()
+    }
+
+    /// Sets the epoch of a node that has none yet. False if it has one; an error if the file cannot
+    /// be written.
+    pub fn set_epoch(&self, config: &Config, epoch: u64) -> std::io::Result<bool> {
+        let mut own = self.epoch.lock();
+        if *own != 0 {
+            return Ok(false);
+        }
+        self.write(config, epoch)?;
+        *own = epoch;
+        Ok(true)
+    }
+
+    /// Gives a node that has no epoch the first one.
+    pub fn bump_epoch(&self, config: &Config) -> std::io::Result<Bump> {
+        let mut own = self.epoch.lock();
+        if *own != 0 {
+            return Ok(Bump::Still(*own));
+        }
+        self.write(config, 1)?;
+        *own = 1;
+        Ok(Bump::Raised(1))
+    }
+
+    /// Writes the file.
+    pub fn save(&self, config: &Config) -> std::io::Result<()> {
+        let epoch = self.epoch.lock();
+        self.write(config, *epoch)
+    }
+
+    fn write(&self, config: &Config, epoch: u64) -> std::io::Result<()> {
+        let (hostname, name) = (config.cluster_announce_hostname(), config.cluster_announce_human_nodename());
+        let name = if name.is_empty() { String::new() } else { format!(",nodename={name}") };
+        let text = format!(
+            "{} {}:{}@{},{hostname}{name},shard-id={} myself,master - 0 0 {epoch} connected 0-16383\n\
+             vars currentEpoch {epoch} lastVoteEpoch 0\n",
+            self.id,
+            config.cluster_announce_ip(),
+            port(config, false),
+            bus_port(config),
+            self.shard_id
+        );
+        let temporary = self.path.with_extension("tmp");
+        let mut file = files::create(&temporary)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        files::replace(&temporary, &self.path)
+    }
+}
+
+impl Stored {
+    fn parse(text: &str) -> Result<Stored, &'static str> {
+        const MALFORMED: &str = "it is not of the form of such files";
+        let mut stored = None;
+        for line in text.lines().filter(|line| !line.trim().is_empty()) {
+            let words: Vec<&str> = line.split_ascii_whitespace().collect();
+            match words[..] {
+                ["vars", ..] => {}
+                [id, address, flags, _, _, _, epoch, ..] => {
+                    let flags: Vec<&str> = flags.split(',').collect();
+                    if !flags.contains(&"myself") {
+                        return Err("it names other nodes, and this server can only be a cluster by itself");
+                    }
+                    if !flags.contains(&"master") {
+                        return Err("it says that this node is a replica");
+                    }
+                    let shard_id = address.split(',').find_map(|part| part.strip_prefix("shard-id="));
+                    if !is_id(id) || shard_id.is_some_and(|id| !is_id(id)) {
+                        return Err(MALFORMED);
+                    }
+                    let epoch = epoch.parse().map_err(|_| MALFORMED)?;
+                    stored = Some(Stored { id: id.to_owned(), shard_id: shard_id.map(str::to_owned), epoch });
+                }
+                _ => return Err(MALFORMED),
+            }
+        }
+        stored.ok_or(MALFORMED)
+    }
+}
+
+fn is_id(text: &str) -> bool {
+    text.len() == ID_LEN && text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'))
+}
+
+fn random_id() -> String {
+    (0..ID_LEN).map(|_| char::from(b"0123456789abcdef"[fastrand::usize(..16)])).collect()
+}
+
+/// The port that clients are told: of TLS, or of plain connections.
+pub fn port(config: &Config, is_tls: bool) -> u16 {
+    let (client, announced, own) = if is_tls {
+        (config.cluster_announce_client_tls_port(), config.cluster_announce_tls_port(), config.tls_port())
+    } else {
+        (config.cluster_announce_client_port(), config.cluster_announce_port(), config.port())
+    };
+    [client, announced, own].into_iter().find(|&port| port != 0).unwrap_or(0)
+}
+
+/// The port of the cluster's own connections that clients are told, though nobody listens there; 0
+/// if there is none that the client port leads to.
+pub fn bus_port(config: &Config) -> u16 {
+    let client = if config.port() != 0 { config.port() } else { config.tls_port() };
+    let derived = client.checked_add(BUS_PORT_OFFSET).unwrap_or(0);
+    let set = [config.cluster_announce_bus_port(), config.cluster_port()];
+    set.into_iter().find(|&port| port != 0).unwrap_or(derived)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "4fa43a2a239e0f369eb6fe62fdf94030cbfbfdca";
+
+    #[test]
+    fn files_of_one_node_are_taken_over() {
+        let id = ID.to_owned();
+        // As Redis 7.0 and 8 write them.
+        let old = format!("{ID} :7701@17701 myself,master - 0 0 5 connected 0-16383\nvars currentEpoch 5\n");
+        assert_eq!(Stored::parse(&old), Ok(Stored { id: id.clone(), shard_id: None, epoch: 5 }));
+        let new = format!(
+            "{ID} :7000@8000,h.x,tls-port=0,nodename=human,shard-id={ID} myself,master - 0 0 0 connected 0-16383\n\
+             vars currentEpoch 0 lastVoteEpoch 0\n"
+        );
+        assert_eq!(Stored::parse(&new), Ok(Stored { id: id.clone(), shard_id: Some(id), epoch: 0 }));
+    }
+
+    #[test]
+    fn other_files_are_refused() {
+        let refused = |text: &str| Stored::parse(text).expect_err(text);
+        let own = format!("{ID} :1@2 myself,master - 0 0 0 connected\n");
+        let other = format!("{own}{ID} 10.0.0.2:1@2 master - 0 0 0 connected 0-5\n");
+        assert!(refused(&other).contains("other nodes"));
+        assert!(refused(&own.replace("master", "slave")).contains("replica"));
+        for text in
+            ["x", "vars currentEpoch 0\n", &own.replacen('a', "-", 1), &own.replace("0 connected", "x")]
+        {
+            assert!(refused(text).contains("form"), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_identity_is_kept() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("nodes.conf");
+        let config = Config::new();
+        let node = ClusterNode::open(&path, &config).expect("a new file");
+        assert!(is_id(&node.id) && is_id(&node.shard_id) && node.id != node.shard_id);
+        assert_eq!(node.bump_epoch(&config).expect("written"), Bump::Raised(1));
+        assert_eq!(node.bump_epoch(&config).expect("written"), Bump::Still(1));
+        assert!(!node.set_epoch(&config, 7).expect("written"));
+        let again = ClusterNode::open(&path, &config).expect("the same file");
+        assert_eq!((&again.id, &again.shard_id, again.epoch()), (&node.id, &node.shard_id, 1));
+        std::fs::write(&path, "").expect("a file");
+        assert_ne!(ClusterNode::open(&path, &config).expect("an empty file").id, node.id);
+        let missing = folder.path().join("missing/nodes.conf");
+        assert!(ClusterNode::open(&missing, &config).err().expect("no folder").contains("No such file"));
+    }
+}

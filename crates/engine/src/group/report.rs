@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What INFO, the metrics and the page tell of the group: this server's part in it, and its members
+//! with role, in-sync set, address and lag.
+//!
+//! All of it is read from the group's [`View`] and from the replication links; nothing here talks to
+//! etcd or to other servers. What only the primary knows is `None` elsewhere.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use braid_base::clock::boot_nanos;
+use braid_group::{MemberId, Node};
+use braid_replication::Stage;
+use braid_replication::link::Phase;
+
+use super::Group;
+use super::view::{View, milliseconds};
+use crate::engine::Engine;
+use crate::replication::report::ReplicaReport;
+
+/// The group as this server knows it.
+pub struct GroupReport {
+    pub view: View,
+    /// This server is the primary, and may serve at present.
+    pub is_serving: bool,
+    /// Why it does not serve as the primary; empty if it does.
+    pub not_serving: String,
+    /// Milliseconds for which its lease in etcd is surely alive.
+    pub lease_ms: i64,
+    /// Milliseconds that it may serve as the primary; -1: without an end.
+    pub serve_ms: i64,
+    /// Milliseconds since etcd last answered; none if it never has.
+    pub etcd_silent_ms: Option<i64>,
+    /// By name.
+    pub members: Vec<MemberReport>,
+    /// Commands refused because this server could not prove that it was the primary (MASTERDOWN).
+    pub fenced_refusals: u64,
+    /// None while no client's replies wait for the in-sync set.
+    pub sync_writes: Option<SyncWritesReport>,
+}
+
+/// A member of the group.
+pub struct MemberReport {
+    pub name: Arc<str>,
+    /// Where it is; none without a lease in etcd: its process has ended, or is cut off.
+    pub node: Option<Node>,
+    pub role: MemberRole,
+    /// It is in the in-sync set, with its present process.
+    pub is_in_sync: bool,
+    /// Its link to the primary, where that is known: at the primary, and of a replica at itself.
+    pub link: Option<MemberLink>,
+    /// Bytes of the stream that it has.
+    pub offset: Option<u64>,
+    /// Bytes of the stream that it has not acknowledged, and the age of the oldest of them.
+    pub lag_bytes: Option<u64>,
+    pub lag_ms: Option<i64>,
+}
+
+/// What a member is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MemberRole {
+    Primary,
+    Replica,
+    /// It offers to take the place of a primary whose lease is gone.
+    Candidate,
+}
+
+impl MemberRole {
+    pub fn name(self) -> &'static str {
+        match self {
+            MemberRole::Primary => "primary",
+            MemberRole::Replica => "replica",
+            MemberRole::Candidate => "candidate",
+        }
+    }
+}
+
+/// A member's link to the primary.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MemberLink {
+    Up,
+    /// It gets a full sync.
+    Sync,
+    Down,
+}
+
+impl MemberLink {
+    pub fn name(self) -> &'static str {
+        match self {
+            MemberLink::Up => "up",
+            MemberLink::Sync => "sync",
+            MemberLink::Down => "down",
+        }
+    }
+}
+
+/// Synchronous writes. Replies that are sent to a client together count once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SyncWritesReport {
+    /// Clients whose replies wait now.
+    pub waiting: u64,
+    /// Replies that all of the in-sync set has acknowledged.
+    pub acknowledged: u64,
+    /// Replies in whose place UNCERTAIN was sent.
+    pub uncertain: u64,
+    /// Writes refused because the in-sync set was too small (NOREPLICAS).
+    pub refused: u64,
+}
+
+impl MemberReport {
+    /// Whether its lease in etcd is alive.
+    pub fn is_up(&self) -> bool {
+        self.node.is_some()
+    }
+
+    /// `host:port`, with the port for TLS if there is no other; `-` if it is not known.
+    pub fn address(&self) -> String {
+        let Some(node) = &self.node else { return "-".into() };
+        let port = if node.port == 0 { node.tls_port } else { node.port };
+        if node.host.contains(':') {
+            format!("[{}]:{port}", node.host)
+        } else {
+            format!("{}:{port}", node.host)
+        }
+    }
+}
+
+impl Engine {
+    /// The group as this server knows it; none without one.
+    pub fn group_report(&self) -> Option<GroupReport> {
+        let group = self.group.as_ref()?;
+        let view = group.view.lock().clone();
+        let now = boot_nanos();
+        let is_serving = view.is_primary && self.replication.in_sync.may_serve(now);
+        let counts = &self.sync_writes.counts;
+        Some(GroupReport {
+            is_serving,
+            not_serving: if is_serving { String::new() } else { self.why_not_serving(group, &view, now) },
+            lease_ms: view.lease_ms(now),
+            serve_ms: view.serve_ms(now),
+            etcd_silent_ms: (view.etcd_answered > 0)
+                .then(|| milliseconds(now.saturating_sub(view.etcd_answered))),
+            members: self.members(&view),
+            fenced_refusals: counts.fenced.load(Relaxed),
+            sync_writes: self.sync_writes.waits_for_members().then(|| SyncWritesReport {
+                waiting: counts.waiting.load(Relaxed),
+                acknowledged: counts.acknowledged.load(Relaxed),
+                uncertain: counts.uncertain.load(Relaxed),
+                refused: counts.refused.load(Relaxed),
+            }),
+            view,
+        })
+    }
+
+    /// Why this server does not serve as the primary, in words.
+    pub(super) fn why_not_serving(&self, group: &Group, view: &View, now: u64) -> String {
+        if !view.is_primary {
+            return match &view.primary {
+                _ if view.is_candidate => "it offers to take the primary's place".into(),
+                Some(primary) if *primary != view.id => format!("it is a replica of {}", primary.node),
+                _ => "it knows of no primary".into(),
+            };
+        }
+        if view.is_handing_over {
+            return "it hands over to another server".into();
+        }
+        let is_silent = |member: &&MemberId| {
+            let probed = self.acknowledged_probe(member).unwrap_or(0);
+            **member != view.id && now >= group.timing.acknowledged_right(probed)
+        };
+        let silent: Vec<&str> = view.in_sync.iter().filter(is_silent).map(|member| &*member.node).collect();
+        match silent.is_empty() {
+            true => "its lease is not alive".into(),
+            false => format!("its lease is not alive, and there is no answer from {}", silent.join(",")),
+        }
+    }
+
+    fn members(&self, view: &View) -> Vec<MemberReport> {
+        let mut nodes: BTreeMap<Arc<str>, (MemberId, Option<Node>)> = BTreeMap::new();
+        // Without a lease it is known by the record alone.
+        for id in &view.in_sync {
+            nodes.insert(Arc::clone(&id.node), (id.clone(), None));
+        }
+        for (name, node) in &view.records.nodes {
+            nodes.insert(Arc::clone(name), (MemberId::new(name, &node.run), Some(node.clone())));
+        }
+        nodes.insert(Arc::clone(&view.id.node), (view.id.clone(), Some(self.own_node(&view.id.run))));
+        let replicas = self.replica_reports();
+        let member = |(id, node): (MemberId, Option<Node>)| self.member(view, id, node, &replicas);
+        nodes.into_values().map(member).collect()
+    }
+
+    fn member(
+        &self,
+        view: &View,
+        id: MemberId,
+        node: Option<Node>,
+        replicas: &[ReplicaReport],
+    ) -> MemberReport {
+        let is_own = id == view.id;
+        let is_primary = view.primary.as_ref() == Some(&id);
+        let offer = view.records.offers.get(&id.node);
+        let offers = offer.is_some_and(|offer| offer.run == id.run && offer.epoch == view.epoch);
+        let role = match (is_primary, offers) {
+            // The record may name a process of this server that led before.
+            (true, _) if !is_own || view.is_primary => MemberRole::Primary,
+            (_, true) => MemberRole::Candidate,
+            _ => MemberRole::Replica,
+        };
+        let mut report = MemberReport {
+            name: Arc::clone(&id.node),
+            node,
+            role,
+            is_in_sync: view.in_sync.contains(&id),
+            link: None,
+            offset: None,
+            lag_bytes: None,
+            lag_ms: None,
+        };
+        let is_it = |replica: &&ReplicaReport| {
+            let options = &replica.replica.options;
+            options.member.as_ref().is_some_and(|(of, epoch)| *of == id && *epoch == view.epoch)
+        };
+        if is_own {
+            let end = self.keyspace.journal.end();
+            report.offset = Some(self.replication.history().offset(end));
+            report.link = self.link_report().map(|link| match link.phase {
+                Phase::Connected => MemberLink::Up,
+                Phase::Sync => MemberLink::Sync,
+                _ => MemberLink::Down,
+            });
+        } else if view.is_primary {
+            report.link = Some(MemberLink::Down);
+            if let Some(found) = replicas.iter().find(is_it) {
+                let is_online = found.replica.stage() == Stage::Online;
+                report.link = Some(if is_online { MemberLink::Up } else { MemberLink::Sync });
+                report.offset = Some(found.offset);
+                (report.lag_bytes, report.lag_ms) = (Some(found.lag_bytes), Some(found.lag_ms));
+            }
+        }
+        report
+    }
+}

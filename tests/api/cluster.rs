@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Cluster mode: one server that owns all slots, beside a stock server that does.
+
+use std::process::Command;
+
+use braid_tests::server::{Peer, is_braid, newer_peers, stock};
+use braid_tests::{RawClient, TestServer, Value};
+
+const CLUSTER: &[&str] = &["--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1"];
+
+fn text(value: &Value) -> String {
+    format!("{value}")
+}
+
+/// A stock server that owns all slots.
+fn stock_cluster(peer: &Peer) -> TestServer {
+    let server = TestServer::start_program(&peer.program, CLUSTER);
+    let mut client = server.connect();
+    let slots: String = (0..16384).map(|slot| format!(" {slot}")).collect();
+    client.ok(&format!("CLUSTER ADDSLOTS{slots}"));
+    braid_tests::wait_for("the cluster to be ok", || {
+        client.call("CLUSTER INFO").text().contains("cluster_state:ok")
+    });
+    server
+}
+
+/// Requests whose replies are those of every stock server, but for ids and ports.
+const SAME: &[&str] = &[
+    "CLUSTER KEYSLOT foo",
+    "CLUSTER KEYSLOT {user1000}.following",
+    "CLUSTER KEYSLOT foo{}{bar}",
+    "CLUSTER KEYSLOT foo{{bar}}zap",
+    "CLUSTER KEYSLOT \"\"",
+    "CLUSTER NODES",
+    "CLUSTER SLOTS",
+    "CLUSTER LINKS",
+    "CLUSTER COUNTKEYSINSLOT 5",
+    "CLUSTER COUNTKEYSINSLOT 16384",
+    "CLUSTER COUNTKEYSINSLOT -1",
+    "CLUSTER COUNTKEYSINSLOT x",
+    "CLUSTER GETKEYSINSLOT 5 x",
+    "CLUSTER GETKEYSINSLOT 5 -1",
+    "CLUSTER GETKEYSINSLOT 16384 1",
+    "CLUSTER REPLICAS abc",
+    "CLUSTER COUNT-FAILURE-REPORTS abc",
+    "CLUSTER ADDSLOTS 5",
+    "CLUSTER ADDSLOTS x",
+    "CLUSTER ADDSLOTS 16384",
+    "CLUSTER ADDSLOTSRANGE 5 3",
+    "CLUSTER ADDSLOTSRANGE 3 5",
+    "CLUSTER ADDSLOTSRANGE 3 5 6",
+    "CLUSTER DELSLOTS x",
+    "CLUSTER DELSLOTS 3 3",
+    "CLUSTER DELSLOTSRANGE 5 3",
+    "CLUSTER FORGET abc",
+    "CLUSTER REPLICATE abc",
+    "CLUSTER FAILOVER",
+    "CLUSTER FAILOVER X",
+    "CLUSTER SET-CONFIG-EPOCH x",
+    "CLUSTER SET-CONFIG-EPOCH -1",
+    "CLUSTER SET-CONFIG-EPOCH 5",
+    "CLUSTER SET-CONFIG-EPOCH 6",
+    "CLUSTER BUMPEPOCH",
+    "CLUSTER NODES",
+    "CLUSTER SAVECONFIG",
+    "CLUSTER SETSLOT 5 STABLE",
+    "CLUSTER SETSLOT x STABLE",
+    "CLUSTER SETSLOT 5 FOO",
+    "CLUSTER SETSLOT 5 NODE abc",
+    "CLUSTER SETSLOT 5 MIGRATING abc",
+    "CLUSTER SETSLOT 5 IMPORTING abc",
+    "CLUSTER RESET X",
+    "READONLY",
+    "READWRITE",
+    "ASKING",
+    "INFO cluster",
+    "REPLICAOF 127.0.0.1 1",
+    "REPLICAOF NO ONE",
+    "FAILOVER",
+    "SELECT 0",
+    "SWAPDB 0 1",
+    "SET foo v",
+    "SET {foo}2 v",
+    "CLUSTER COUNTKEYSINSLOT 12182",
+    "COPY foo k2 DB 0",
+    "MSET a 1 b 2",
+    "MGET a b",
+    "DEL a b",
+    "UNLINK a b",
+    "EXISTS a b",
+    "TOUCH a b",
+    "RENAME a b",
+    "RENAMENX a b",
+    "SINTERSTORE a b c",
+    "SMOVE a b m",
+    "PFCOUNT a b",
+    "PFMERGE a b",
+    "BITOP AND a b",
+    "LMOVE a b LEFT LEFT",
+    "RPOPLPUSH a b",
+    "BLPOP a b 1",
+    "LMPOP 2 a b LEFT",
+    "ZUNION 2 a b",
+    "ZRANGESTORE a b 0 1",
+    "ZMPOP 2 a b MIN",
+    "XREAD STREAMS a b 0 0",
+    "XREADGROUP GROUP g c STREAMS a b > >",
+    "GEOSEARCHSTORE a b FROMLONLAT 1 1 BYRADIUS 1 m",
+    "GEORADIUS a 1 1 1 m STORE b",
+    "SORT a STORE b",
+    "LCS a b",
+    "WATCH a b",
+    "EVAL \"return 1\" 2 a b",
+    "EVALSHA abc 2 a b",
+    "FCALL f 2 a b",
+    "MIGRATE 127.0.0.1 1 \"\" 0 100 KEYS a b",
+    "MULTI",
+    "GET {a}1",
+    "GET {b}1",
+    "EXEC",
+    "EXEC",
+    "MULTI",
+    "MGET a b",
+    "GET a",
+    "EXEC",
+    "MULTI",
+    "GET a",
+    "FOO",
+    "GET b",
+    "EXEC",
+    "MULTI",
+    "GET {a}1",
+    "GET {a}2",
+    "EXEC",
+    "MULTI",
+    "SPUBLISH a m",
+    "SPUBLISH b m",
+    "EXEC",
+    "WATCH a",
+    "WATCH b",
+    "MULTI",
+    "GET c",
+    "EXEC",
+    "SORT {k}z BY nosort",
+    "SPUBLISH a m",
+    "SSUBSCRIBE a b",
+    "SUNSUBSCRIBE a b",
+    "SUNSUBSCRIBE a",
+];
+
+/// Requests whose replies changed with Redis 8.
+const SAME_AS_8: &[&str] = &[
+    "CLUSTER INFO",
+    "CLUSTER SHARDS",
+    "SELECT 1",
+    "MOVE k 1",
+    "COPY foo {foo}3 DB 1",
+    "SORT k BY w_*",
+    "SORT k GET o_*",
+    "SORT {k}z BY {k}w_* GET {k}o_* GET #",
+    "SORT {k}z BY {k}w_* GET {k}*->f",
+    "SORT {k}z BY {*}w",
+    "SORT {k}z BY ?{k}w*",
+    "SORT {k}z GET foo",
+    "SORT_RO {k}z BY {j}w_*",
+    "EVAL \"return {redis.call('get','a'),redis.call('get','b')}\" 1 a",
+    "EVAL \"#!lua\\nreturn redis.pcall('mget','a','b')\" 0",
+    "EVAL \"#!lua\\nreturn {redis.call('get','a'),redis.pcall('get','b')}\" 0",
+    "EVAL \"#!lua\\nreturn redis.pcall('get','b')\" 1 a",
+    "EVAL \"#!lua\\nreturn redis.pcall('get','{a}')\" 1 a",
+    "EVAL \"#!lua flags=allow-cross-slot-keys\\nreturn redis.pcall('get','b')\" 1 a",
+    "EVAL \"#!lua flags=allow-cross-slot-keys\\nreturn redis.pcall('mget','a','b')\" 0",
+    "EVAL \"#!lua flags=no-cluster\\nreturn 1\" 0",
+    "EVAL \"return redis.pcall('select', '1')\" 0",
+];
+
+/// A reply with what tells one server from another taken out.
+fn anonymous(server: &TestServer, client: &mut RawClient, request: &str) -> String {
+    let id = client.call("CLUSTER MYID").text();
+    let port = server.port();
+    text(&client.call(request))
+        .replace(&id, "ID")
+        .replace(&(port + 10_000).to_string(), "BUS")
+        .replace(&port.to_string(), "PORT")
+}
+
+fn compare(peer: &Peer, requests: &[&str]) {
+    let more: &[&str] = if peer.version.starts_with("redis 8") { &["--redis-version", "8.0.6"] } else { &[] };
+    let (ours, theirs) = (TestServer::start(&[CLUSTER, more].concat()), stock_cluster(peer));
+    for hello in ["HELLO 2", "HELLO 3"] {
+        let (mut one, mut other) = (ours.connect(), theirs.connect());
+        one.call(hello);
+        other.call(hello);
+        for request in requests {
+            // Within a transaction the question for the id would be queued.
+            if *request == "CLUSTER NODES" || request.starts_with("CLUSTER S") {
+                let (mine, stock) =
+                    (anonymous(&ours, &mut one, request), anonymous(&theirs, &mut other, request));
+                assert_eq!(mine, stock, "{request}, beside {}", peer.version);
+            } else {
+                let (mine, stock) = (one.call(request), other.call(request));
+                assert_eq!(mine, stock, "{request}, beside {}", peer.version);
+            }
+        }
+        one.call("FLUSHALL");
+        other.call("FLUSHALL");
+    }
+}
+
+#[test]
+fn replies_are_those_of_a_stock_cluster_of_one() {
+    if !is_braid() {
+        return;
+    }
+    let mut peers: Vec<Peer> = stock().into_iter().collect();
+    peers.extend(newer_peers());
+    peers.dedup_by(|one, other| one.version == other.version);
+    for peer in &peers {
+        compare(peer, SAME);
+        if peer.version.starts_with("redis 8") {
+            compare(peer, SAME_AS_8);
+        }
+    }
+    println!("compared with {} stock servers", peers.len());
+}
+
+/// Requests that Valkey alone knows.
+#[test]
+fn slot_stats_are_those_of_valkey() {
+    let Some(peer) = newer_peers().into_iter().find(|peer| peer.version.starts_with("valkey")) else {
+        println!("skipped: no Valkey");
+        return;
+    };
+    if !is_braid() {
+        return;
+    }
+    compare(
+        &peer,
+        &[
+            "SET foo 1",
+            "SET {foo}2 1",
+            "SET bar 1",
+            "CLUSTER SLOT-STATS SLOTSRANGE 12180 12183",
+            "CLUSTER SLOT-STATS ORDERBY KEY-COUNT LIMIT 3",
+            "CLUSTER SLOT-STATS ORDERBY KEY-COUNT LIMIT 3 ASC",
+            "CLUSTER SLOT-STATS ORDERBY KEY-COUNT DESC LIMIT 2",
+            "CLUSTER SLOT-STATS",
+            "CLUSTER SLOT-STATS SLOTSRANGE 0 16384",
+            "CLUSTER SLOT-STATS SLOTSRANGE 5 1",
+            "CLUSTER SLOT-STATS SLOTSRANGE x 1",
+            "CLUSTER SLOT-STATS SLOTSRANGE 0",
+            "CLUSTER SLOT-STATS FOO 1 2",
+            "CLUSTER SLOT-STATS ORDERBY FOO",
+            "CLUSTER SLOT-STATS ORDERBY KEY-COUNT LIMIT",
+            "CLUSTER SLOT-STATS ORDERBY KEY-COUNT LIMIT x",
+            "CLUSTER SLOT-STATS ORDERBY KEY-COUNT LIMIT 0",
+            "CLUSTER SLOT-STATS ORDERBY KEY-COUNT LIMIT 16385",
+            "CLUSTER SLOT-STATS ORDERBY KEY-COUNT LIMIT 2 LIMIT 1",
+            "CLUSTER SLOT-STATS ORDERBY KEY-COUNT ASC DESC",
+        ],
+    );
+}
+
+/// The addresses that clients are told follow the settings, live.
+#[test]
+fn announced_addresses_are_those_of_a_stock_cluster() {
+    let Some(peer) = newer_peers().into_iter().find(|peer| peer.version.starts_with("redis 8")) else {
+        println!("skipped: no Redis 8");
+        return;
+    };
+    if !is_braid() {
+        return;
+    }
+    compare(
+        &peer,
+        &[
+            "CONFIG SET cluster-announce-ip 10.1.2.3 cluster-announce-port 7000 cluster-announce-bus-port 8000",
+            "CONFIG SET cluster-announce-hostname foo.example.com",
+            "CLUSTER NODES",
+            "CLUSTER SLOTS",
+            "CLUSTER SHARDS",
+            "CONFIG SET cluster-preferred-endpoint-type hostname",
+            "CLUSTER SLOTS",
+            "CLUSTER SHARDS",
+            "CONFIG SET cluster-announce-hostname \"\"",
+            "CLUSTER NODES",
+            "CLUSTER SLOTS",
+            "CLUSTER SHARDS",
+            "CONFIG SET cluster-preferred-endpoint-type unknown-endpoint",
+            "CLUSTER SLOTS",
+            "CLUSTER SHARDS",
+            "CONFIG SET cluster-announce-hostname h.x",
+            "CLUSTER SLOTS",
+            "CONFIG SET cluster-preferred-endpoint-type ip cluster-announce-port 0 cluster-announce-bus-port 0",
+            "CLUSTER NODES",
+            "CONFIG SET cluster-announce-hostname \"\" cluster-announce-ip 127.0.0.1",
+        ],
+    );
+}
+
+/// redis-cli's tools for clusters, beside the stock servers where they are.
+#[test]
+fn tools_for_clusters_work() {
+    if !is_braid() {
+        return;
+    }
+    let ours = TestServer::start(&["--cluster-enabled", "yes"]);
+    let address = format!("127.0.0.1:{}", ours.port());
+    let mut peers: Vec<Peer> = stock().into_iter().collect();
+    peers.extend(newer_peers());
+    for peer in &peers {
+        let name = peer.program.file_name().expect("a program").to_string_lossy().replace("-server", "-cli");
+        let cli = peer.program.with_file_name(name);
+        if !cli.exists() {
+            println!("skipped: no {}", cli.display());
+            continue;
+        }
+        let tool = |arguments: &[&str]| {
+            let output = Command::new(&cli).args(arguments).output().expect("it starts");
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert!(output.status.success(), "{} {arguments:?}: {text}", cli.display());
+            text
+        };
+        let mut client = ours.connect();
+        client.ok("FLUSHALL");
+        let checked = tool(&["--cluster", "check", &address]);
+        assert!(
+            checked.contains("All nodes agree") && checked.contains("All 16384 slots covered"),
+            "{checked}"
+        );
+        assert!(tool(&["--cluster", "info", &address]).contains("16384 slots"));
+        assert!(tool(&["--cluster", "call", &address, "PING"]).contains("PONG"));
+        let port = ours.port().to_string();
+        assert_eq!(tool(&["-c", "-p", &port, "SET", "k", "v"]).trim(), "OK");
+        // The way in for the keys of a server that is no cluster.
+        let source = TestServer::start_program(&peer.program, &[]);
+        let mut stock = source.connect();
+        for number in 0..100 {
+            stock.ok(&format!("SET key:{number} {number}"));
+        }
+        stock.call("RPUSH list a b c");
+        let from = format!("127.0.0.1:{}", source.port());
+        tool(&["--cluster", "import", &address, "--cluster-from", &from, "--cluster-copy"]);
+        assert_eq!(client.call("DBSIZE"), Value::Integer(102));
+        assert_eq!(client.call("GET key:7").text(), "7");
+    }
+}
+
+#[test]
+fn a_node_is_the_same_after_a_restart() {
+    if !is_braid() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let dir = folder.path().display().to_string();
+    let arguments = [CLUSTER, &["--appendonly", "yes", "--dir", &dir]].concat();
+    let before = TestServer::start(&arguments);
+    let mut client = before.connect();
+    let (id, shard) = (client.call("CLUSTER MYID").text(), client.call("CLUSTER MYSHARDID").text());
+    for number in 0..1000 {
+        client.ok(&format!("SET {{tag}}{number} x"));
+    }
+    client.ok("SET other x");
+    let Value::Integer(slot) = client.call("CLUSTER KEYSLOT tag") else { panic!("a slot") };
+    drop(client);
+    drop(before);
+    let after = TestServer::start(&arguments);
+    let mut client = after.connect();
+    assert_eq!(client.call("CLUSTER MYID").text(), id);
+    assert_eq!(client.call("CLUSTER MYSHARDID").text(), shard);
+    assert_eq!(client.call(&format!("CLUSTER COUNTKEYSINSLOT {slot}")), Value::Integer(1000));
+    let some = client.call(&format!("CLUSTER GETKEYSINSLOT {slot} 10"));
+    assert_eq!(some.elements().map(<[Value]>::len), Some(10));
+    // What was written without slots is loaded with them, several slots in one command included.
+    drop(client);
+    drop(after);
+    let plain = TestServer::start(&["--appendonly", "yes", "--dir", &dir]);
+    let mut client = plain.connect();
+    assert_eq!(client.call("DBSIZE"), Value::Integer(1001));
+    client.ok("MSET a 1 b 2");
+    drop(client);
+    drop(plain);
+    let again = TestServer::start(&arguments);
+    let mut client = again.connect();
+    assert_eq!(client.call("DBSIZE"), Value::Integer(1003));
+    assert_eq!(client.call("CLUSTER COUNTKEYSINSLOT 15495"), Value::Integer(1), "the slot of a");
+}
+
+#[test]
+fn what_cannot_be_together_is_refused_at_start() {
+    if !is_braid() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let refused = |arguments: &[&str]| {
+        let output = Command::new(braid_tests::server::program_under_test())
+            .args(["--port", "0", "--cluster-enabled", "yes", "--dir"])
+            .arg(folder.path())
+            .args(arguments)
+            .output()
+            .expect("it starts");
+        assert!(!output.status.success(), "{arguments:?}");
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+    };
+    assert!(
+        refused(&["--replicaof", "127.0.0.1 1"]).contains("replicaof directive not allowed in cluster mode")
+    );
+    assert!(refused(&["--group-name", "g"]).contains("group-name is not supported in cluster mode"));
+    let id = "4fa43a2a239e0f369eb6fe62fdf94030cbfbfdca";
+    let nodes = format!(
+        "{id} :1@2 myself,master - 0 0 0 connected 0-5\n{id} 10.0.0.2:1@2 master - 0 0 0 connected 6-16383\n"
+    );
+    std::fs::write(folder.path().join("nodes.conf"), nodes).expect("written");
+    assert!(refused(&[]).contains("names other nodes"));
+}

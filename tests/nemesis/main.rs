@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Groups under a nemesis: real servers, a real etcd of three and real clients, each on a machine of
+//! its own (a network namespace), while processes are killed, stopped and cut off from each other.
+//!
+//!   tests/jepsen --minutes N --seed S [sync|async|sentinel...]
+//!   cargo test -p braid-tests --test nemesis
+//!
+//! Variables, which `tests/jepsen` sets:
+//! - `BRAID_MINUTES`: how long faults are made (default: 30 seconds)
+//! - `BRAID_SYSTEMS`: of `sync`, `async` and `sentinel`, with blanks between (default: `sync`)
+//! - `BRAID_HISTORY`: a folder for histories, one operation a line (`history.rs`)
+//!
+//! Synchronous writes must lose nothing; of asynchronous ones, and of stock Redis under Sentinel, the
+//! losses are counted. Needs root, `ip`, and etcd; wall clocks are a day apart if libfaketime is
+//! there. What is missing is said, and the test is skipped.
+
+mod check;
+mod clients;
+mod faults;
+mod history;
+mod machines;
+mod system;
+
+// The linearizability checker of tests/linear.
+#[path = "../linear/checker.rs"]
+#[allow(dead_code, unused_imports)]
+mod checker;
+#[path = "../linear/model.rs"]
+#[allow(dead_code)]
+mod model;
+#[path = "../linear/operation.rs"]
+#[allow(dead_code)]
+mod operation;
+
+use std::time::Duration;
+
+use braid_tests::random::{number, source};
+
+use crate::clients::Workload;
+use crate::faults::Nemesis;
+use crate::machines::Machines;
+use crate::system::{Kind, System};
+
+/// What one run has shown.
+struct Outcome {
+    kind: Kind,
+    rounds: usize,
+    found: check::Findings,
+}
+
+fn run(kind: Kind, time: Duration) -> Option<Outcome> {
+    let machines = Machines::build()?;
+    let mut system = System::start(kind, &machines)?;
+    let workload = Workload::start(system.addresses());
+    let mut random = source(kind.name());
+    let mut nemesis = Nemesis::new(&mut system, &machines, &mut random);
+    let rounds = nemesis.run_for(time);
+    system.wait_until_whole(&machines);
+    let history = workload.stop(&system.addresses());
+    history.write(kind.name());
+    let found = check::check(&history);
+    println!("{}: {rounds} rounds, {found}", kind.name());
+    if kind == Kind::Synchronous && !found.violations.is_empty() {
+        system.print_logs();
+    }
+    Some(Outcome { kind, rounds, found })
+}
+
+#[test]
+fn nothing_acknowledged_is_lost() {
+    let minutes = number("BRAID_MINUTES", 0);
+    let time = if minutes == 0 { Duration::from_secs(30) } else { Duration::from_secs(60 * minutes) };
+    let systems = std::env::var("BRAID_SYSTEMS").unwrap_or_else(|_| "sync".into());
+    let mut outcomes = Vec::new();
+    for kind in systems.split_whitespace().map(Kind::of) {
+        let Some(outcome) = run(kind, time) else { return };
+        outcomes.push(outcome);
+    }
+    println!("{}", table(&outcomes));
+    for Outcome { kind, rounds, found } in &outcomes {
+        assert!(*rounds > 0 && found.acknowledged > 100, "{}: too little has happened", kind.name());
+        let must_hold = *kind == Kind::Synchronous;
+        assert!(!must_hold || found.violations.is_empty(), "{:#?}", found.violations);
+    }
+}
+
+fn table(outcomes: &[Outcome]) -> String {
+    let mut text = String::from(
+        "| system | rounds of faults | operations | acknowledged writes | of these lost | stale or dirty reads | other violations |\n\
+         | --- | --- | --- | --- | --- | --- | --- |\n",
+    );
+    for Outcome { kind, rounds, found } in outcomes {
+        text += &format!(
+            "| {} | {rounds} | {} | {} | {} | {} | {} |\n",
+            kind.title(),
+            found.operations,
+            found.acknowledged,
+            found.lost,
+            found.stale,
+            found.other
+        );
+    }
+    text
+}

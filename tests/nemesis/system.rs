@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What is put to the test: a group on etcd, with synchronous writes or without, or stock Redis under
+//! Sentinel. Servers are on the first machines, etcd or Sentinel on the others.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use braid_tests::server::{program_under_test, stock};
+use braid_tests::{RawClient, wait_for_within};
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use crate::machines::{Machines, SERVERS};
+
+const PORT: u16 = 6379;
+/// How long everything may take to be whole again: generous, it is reached by a failing test alone.
+const RECOVERY: Duration = Duration::from_secs(120);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    Synchronous,
+    Asynchronous,
+    Sentinel,
+}
+
+impl Kind {
+    pub fn of(name: &str) -> Kind {
+        match name {
+            "sync" => Kind::Synchronous,
+            "async" => Kind::Asynchronous,
+            "sentinel" => Kind::Sentinel,
+            _ => panic!("there is no system {name}: sync, async or sentinel"),
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Synchronous => "sync",
+            Kind::Asynchronous => "async",
+            Kind::Sentinel => "sentinel",
+        }
+    }
+
+    pub fn title(self) -> &'static str {
+        match self {
+            Kind::Synchronous => "group, `sync-writes yes`, `min-sync-replicas 1`",
+            Kind::Asynchronous => "group, `sync-writes no`",
+            Kind::Sentinel => "stock Redis 7.0 and three Sentinels",
+        }
+    }
+}
+
+/// A process that can be killed and started again.
+struct Process {
+    machine: usize,
+    program: String,
+    arguments: Vec<String>,
+    environment: Vec<(String, String)>,
+    child: Option<Child>,
+}
+
+impl Process {
+    fn start(&mut self, machines: &Machines, folder: &Path) {
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(folder.join("log"));
+        let log = log.expect("a log file");
+        let mut command = machines.command(self.machine, &self.program);
+        command.args(&self.arguments).current_dir(folder);
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command.stdin(Stdio::null()).stdout(log.try_clone().expect("a second handle")).stderr(log);
+        self.child = Some(command.spawn().expect("ip starts"));
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(child) = &self.child {
+            let _ = kill_process(Pid::from_child(child), signal);
+        }
+    }
+
+    fn kill(&mut self) {
+        self.signal(Signal::KILL);
+        if let Some(mut child) = self.child.take() {
+            let _ = child.wait();
+        }
+    }
+}
+
+/// The processes. Dropping it kills them.
+pub struct System {
+    pub kind: Kind,
+    /// One a machine.
+    processes: Vec<Process>,
+    folders: Vec<TempDir>,
+    addresses: Vec<SocketAddr>,
+}
+
+/// What libfaketime is loaded from; `None` without it.
+fn faketime() -> Option<PathBuf> {
+    let found = ["x86_64-linux-gnu", "aarch64-linux-gnu"]
+        .iter()
+        .map(|machine| PathBuf::from(format!("/usr/lib/{machine}/faketime/libfaketime.so.1")));
+    let found = found.into_iter().find(|path| path.is_file());
+    if found.is_none() {
+        println!("without libfaketime (package libfaketime) all clocks show the same");
+    }
+    found
+}
+
+impl System {
+    /// Starts all of it, and waits until everything is in sync. `None` without what it needs.
+    pub fn start(kind: Kind, machines: &Machines) -> Option<System> {
+        let programs = match kind {
+            Kind::Sentinel => {
+                let Some(redis) = stock() else {
+                    println!("skipped: no redis-server");
+                    return None;
+                };
+                let program = redis.program.display().to_string();
+                [program.clone(), program]
+            }
+            _ => [
+                program_under_test().display().to_string(),
+                braid_tests::etcd::program()?.display().to_string(),
+            ],
+        };
+        let folders: Vec<TempDir> =
+            (0..2 * SERVERS).map(|_| tempfile::tempdir().expect("a folder")).collect();
+        let addresses =
+            (0..SERVERS).map(|machine| SocketAddr::new(machines.address(machine).into(), PORT)).collect();
+        let mut processes: Vec<Process> = Vec::new();
+        let fake = faketime().filter(|_| kind != Kind::Sentinel);
+        for (machine, folder) in folders.iter().enumerate() {
+            let is_server = machine < SERVERS;
+            let arguments = match (kind, is_server) {
+                (Kind::Sentinel, true) => redis(machines, machine, folder.path()),
+                (Kind::Sentinel, false) => sentinel(machines, folder.path()),
+                (_, true) => braid(machines, machine, kind == Kind::Synchronous),
+                (_, false) => etcd(machines, machine),
+            };
+            let mut environment = Vec::new();
+            if let Some(library) = fake.as_ref().filter(|_| is_server && machine > 0) {
+                let days = if machine == 1 { "+1d" } else { "-1d" };
+                environment.push(("LD_PRELOAD".to_owned(), library.display().to_string()));
+                environment.push(("FAKETIME".into(), days.into()));
+                environment.push(("FAKETIME_DONT_FAKE_MONOTONIC".into(), "1".into()));
+            }
+            let program = programs[usize::from(!is_server)].clone();
+            processes.push(Process { machine, program, arguments, environment, child: None });
+        }
+        for (process, folder) in processes.iter_mut().zip(&folders).rev() {
+            process.start(machines, folder.path());
+        }
+        let mut system = System { kind, processes, folders, addresses };
+        system.wait_until_whole(machines);
+        Some(system)
+    }
+
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.addresses.clone()
+    }
+
+    /// INFO of a server; nothing if it does not answer.
+    fn info(&self, server: usize) -> Option<String> {
+        let socket =
+            std::net::TcpStream::connect_timeout(&self.addresses[server], Duration::from_millis(500)).ok()?;
+        let mut client = RawClient::from_tcp(socket).ok()?;
+        client.set_patience(Duration::from_millis(500)).ok()?;
+        client.try_send(b"INFO everything\r\n").ok()?;
+        client.try_read().ok().map(|reply| reply.text())
+    }
+
+    /// The server that says it is the primary.
+    pub fn primary(&self) -> Option<usize> {
+        (0..SERVERS).find(|&server| {
+            self.is_up(server) && self.info(server).is_some_and(|info| info.contains("\r\nrole:master"))
+        })
+    }
+
+    pub fn is_up(&self, machine: usize) -> bool {
+        self.processes[machine].child.is_some()
+    }
+
+    /// Whether one server is the primary, and all others follow it and have everything.
+    pub fn is_whole(&self) -> bool {
+        let infos: Vec<Option<String>> = (0..SERVERS).map(|server| self.info(server)).collect();
+        let says = |what: &str| infos.iter().flatten().filter(|info| info.contains(what)).count();
+        let others = SERVERS - 1;
+        // Sentinel may leave a replica behind another.
+        let is_linked = says("\r\nrole:master") == 1
+            && says("\r\nmaster_link_status:up") == others
+            && says("master_sync_in_progress:1") == 0;
+        let is_in_sync = |info: &String| {
+            let set = info.lines().find_map(|line| line.strip_prefix("group_in_sync:"));
+            set.is_some_and(|set| set.split(',').count() == SERVERS)
+        };
+        is_linked && (self.kind == Kind::Sentinel || infos.iter().flatten().all(is_in_sync))
+    }
+
+    /// Starts what was killed, lets go on what was stopped, and waits until all are in sync. False
+    /// if that does not come to be; of Braid that is a failure.
+    pub fn wait_until_whole(&mut self, machines: &Machines) -> bool {
+        machines.heal();
+        for machine in 0..self.processes.len() {
+            self.processes[machine].signal(Signal::CONT);
+            if !self.is_up(machine) {
+                self.restart(machine, machines);
+            }
+        }
+        let is_whole = wait_for_within(RECOVERY, || self.is_whole());
+        if !is_whole {
+            self.print_logs();
+            println!("{}: it did not become whole", self.kind.name());
+            assert!(self.kind == Kind::Sentinel);
+        }
+        is_whole
+    }
+
+    pub fn restart(&mut self, machine: usize, machines: &Machines) {
+        self.processes[machine].start(machines, self.folders[machine].path());
+    }
+
+    pub fn kill(&mut self, machine: usize) {
+        self.processes[machine].kill();
+    }
+
+    pub fn signal(&self, machine: usize, signal: Signal) {
+        self.processes[machine].signal(signal);
+    }
+
+    /// Has the primary hand over, if it can.
+    pub fn hand_over(&self, primary: usize) {
+        let Ok(mut client) = RawClient::tcp(self.addresses[primary]) else { return };
+        let _ = client.set_patience(Duration::from_secs(1));
+        let _ = client.try_send(b"FAILOVER TIMEOUT 1000\r\n");
+        let _ = client.try_read();
+    }
+
+    pub fn print_logs(&self) {
+        for (machine, folder) in self.folders.iter().enumerate().take(SERVERS) {
+            let log = std::fs::read_to_string(folder.path().join("log")).unwrap_or_default();
+            println!("---- log of server {machine}\n{log}");
+        }
+    }
+}
+
+impl Drop for System {
+    fn drop(&mut self) {
+        self.processes.iter_mut().for_each(Process::kill);
+    }
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+fn braid(machines: &Machines, machine: usize, is_synchronous: bool) -> Vec<String> {
+    let endpoints: Vec<String> =
+        (SERVERS..2 * SERVERS).map(|other| format!("{}:2379", machines.address(other))).collect();
+    let (own, level) = (machines.address(machine), if is_synchronous { "yes" } else { "no" });
+    words(&format!(
+        "--port {PORT} --bind {own} --protected-mode no --save __ --repl-diskless-sync-delay 0 \
+         --repl-timeout 10 --group-name nemesis --node-name n{machine} --etcd-endpoints {} --sync-writes {level} \
+         --min-sync-replicas {}",
+        endpoints.join(","),
+        u8::from(is_synchronous)
+    ))
+    .into_iter()
+    .map(|word| if word == "__" { String::new() } else { word })
+    .collect()
+}
+
+fn etcd(machines: &Machines, machine: usize) -> Vec<String> {
+    let own = machines.address(machine);
+    let members: Vec<String> = (SERVERS..2 * SERVERS)
+        .map(|other| format!("e{other}=http://{}:2380", machines.address(other)))
+        .collect();
+    words(&format!(
+        "--name e{machine} --data-dir data --listen-client-urls http://{own}:2379 \
+         --advertise-client-urls http://{own}:2379 --listen-peer-urls http://{own}:2380 \
+         --initial-advertise-peer-urls http://{own}:2380 --initial-cluster {}",
+        members.join(",")
+    ))
+}
+
+/// With a configuration file, in which Sentinel keeps who replicates whom.
+fn redis(machines: &Machines, machine: usize, folder: &Path) -> Vec<String> {
+    let own = machines.address(machine);
+    let mut settings = format!(
+        "port {PORT}\nbind {own}\nprotected-mode no\nsave \"\"\nrepl-diskless-sync-delay 0\nrepl-timeout 10\n"
+    );
+    if machine > 0 {
+        settings += &format!("replicaof {} {PORT}\n", machines.address(0));
+    }
+    configured(folder, "redis.conf", &settings)
+}
+
+/// Writes a configuration file; the arguments that name it.
+fn configured(folder: &Path, name: &str, settings: &str) -> Vec<String> {
+    let path = folder.join(name);
+    std::fs::write(&path, settings).expect("a configuration file");
+    vec![path.display().to_string()]
+}
+
+fn sentinel(machines: &Machines, folder: &Path) -> Vec<String> {
+    let settings = format!(
+        "port 26379\nprotected-mode no\nsentinel monitor m {} {PORT} 2\n\
+         sentinel down-after-milliseconds m 1500\nsentinel failover-timeout m 5000\n",
+        machines.address(0)
+    );
+    let mut arguments = configured(folder, "sentinel.conf", &settings);
+    arguments.push("--sentinel".into());
+    arguments
+}
