@@ -6,7 +6,7 @@
 //! node: a file that a stock server alone has written is taken over, one that tells of other nodes
 //! is refused, since keys of their slots would be served in two places.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use braid_base::system_text::reason;
@@ -127,11 +127,7 @@ impl ClusterNode {
             bus_port(config),
             self.shard_id
         );
-        let temporary = self.path.with_extension("tmp");
-        let mut file = files::create(&temporary)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        files::replace(&temporary, &self.path)
+        files::store(&self.path, text.as_bytes())
     }
 }
 

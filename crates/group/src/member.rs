@@ -62,9 +62,10 @@ pub struct Local {
 }
 
 /// What the server is to be.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Duty {
     /// Nothing is known yet: a replica without a primary.
+    #[default]
     Wait,
     /// Replicates the primary, whose epoch this is.
     Follow { primary: MemberId, epoch: u64 },
@@ -75,7 +76,7 @@ pub enum Duty {
 }
 
 /// What the server has to do until the next step.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Orders {
     pub duty: Duty,
     /// Members that replies wait for, besides this one.
@@ -415,15 +416,7 @@ impl Member {
 
     /// What to do at a time.
     pub fn step(&mut self, now: u64, local: &Local) -> Orders {
-        let mut orders = Orders {
-            duty: Duty::Wait,
-            required: Vec::new(),
-            size: 0,
-            at_disk: false,
-            serve_until: 0,
-            transaction: None,
-            offer: None,
-        };
+        let mut orders = Orders::default();
         if !self.has_name && !self.resume(local) {
             return orders;
         }

@@ -119,11 +119,9 @@ impl Member {
             let shard = Shard {
                 epoch: self.epoch + 1,
                 primary: successor,
-                in_sync: shard.in_sync.clone(),
-                lease: shard.lease,
                 is_handed_over: true,
-                is_on_disk: shard.is_on_disk,
                 base,
+                ..shard.clone()
             };
             return change(Some(shard), HolderChange::Release, false);
         }

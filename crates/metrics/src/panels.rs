@@ -78,7 +78,7 @@ fn group(engine: &Engine) -> Value {
         "name": view.group,
         "node": &*view.id.node,
         "epoch": view.epoch,
-        "role": view.role_name(),
+        "role": view.role().name(),
         "is_serving": report.is_serving,
         "not_serving": report.not_serving,
         "lease_ms": report.lease_ms,

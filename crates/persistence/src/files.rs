@@ -3,7 +3,7 @@
 //! know their content and names.
 
 use std::fs::OpenOptions;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 pub use std::fs::File;
@@ -21,6 +21,15 @@ pub fn create(path: &Path) -> io::Result<File> {
 /// Replaces a file by another one.
 pub fn replace(from: &Path, to: &Path) -> io::Result<()> {
     std::fs::rename(from, to)
+}
+
+/// Writes a file as a whole: after a crash it has either its former bytes or these.
+pub fn store(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let temporary = path.with_extension("tmp");
+    let mut file = create(&temporary)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    replace(&temporary, path)
 }
 
 /// Removes a file; a failure is logged.
@@ -55,15 +64,13 @@ pub fn nameless(path: &Path) -> io::Result<File> {
 /// True if a file begins with a dump; rewinds it.
 pub fn begins_with_dump(file: &mut File) -> io::Result<bool> {
     let mut magic = Vec::new();
-    file.by_ref().take(6).read_to_end(&mut magic)?;
+    Read::by_ref(file).take(6).read_to_end(&mut magic)?;
     file.seek(SeekFrom::Start(0))?;
     Ok(magic.starts_with(b"REDIS") || magic == b"VALKEY")
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-
     use super::*;
 
     #[test]

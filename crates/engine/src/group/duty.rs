@@ -155,6 +155,10 @@ impl<'e> Duties<'e> {
     fn lead(&mut self, epoch: u64, orders: &Orders, member: &Member) {
         let engine = self.engine;
         let in_sync = &engine.replication.in_sync;
+        let apply = || {
+            in_sync.set_needs_disk(orders.at_disk);
+            in_sync.set(epoch, orders.required.clone(), orders.size);
+        };
         if self.duty != (Duty::Lead { epoch }) {
             former::write(member.id());
             let world = engine.keyspace.gate.close(None);
@@ -166,15 +170,13 @@ impl<'e> Duties<'e> {
                 // They come again, under the new epoch.
                 engine.disconnect_replicas();
             }
-            in_sync.set_needs_disk(orders.at_disk);
-            in_sync.set(epoch, orders.required.clone(), orders.size);
+            apply();
             drop(world);
             self.primary = None;
             let set = member.shard().map_or_else(String::new, |shard| view::names(&shard.in_sync));
             log::warn!("This server is the primary of the group now: epoch {epoch}, in sync: {set}");
         } else {
-            in_sync.set_needs_disk(orders.at_disk);
-            in_sync.set(epoch, orders.required.clone(), orders.size);
+            apply();
         }
         in_sync.set_serve_until(orders.serve_until);
         let now = boot_nanos();
@@ -210,9 +212,7 @@ impl<'e> Duties<'e> {
                 );
                 let world = engine.keyspace.gate.close(None);
                 self.group.link_epoch.store(epoch, Relaxed);
-                engine.replication.in_sync.clear();
-                engine.replication.in_sync.set_serve_until(u64::MAX);
-                engine.become_replica(&world, place.clone());
+                self.replicate(&world, place.clone());
                 drop(world);
                 self.group.set_refused(false);
             }
@@ -230,10 +230,14 @@ impl<'e> Duties<'e> {
     /// A replica without a primary.
     fn go_idle(&mut self) {
         let world = self.engine.keyspace.gate.close(None);
-        self.engine.replication.in_sync.clear();
-        self.engine.replication.in_sync.set_serve_until(u64::MAX);
-        self.engine.follow_nobody(&world);
+        self.replicate(&world, Primary::nowhere());
         self.primary = None;
+    }
+
+    fn replicate(&self, world: &World<'_>, primary: Primary) {
+        self.engine.become_replica(world, primary);
+        // No replies wait any more that could take this for a right to be sent.
+        self.engine.replication.in_sync.set_serve_until(u64::MAX);
     }
 
     /// Begins a handover that was asked for (FAILOVER).
@@ -261,7 +265,6 @@ impl<'e> Duties<'e> {
             view.changes += u64::from(view.primary.is_some());
             view.primary = Some(shard.primary.clone());
         }
-        view.id = member.id().clone();
         view.epoch = shard.epoch;
         view.is_primary = matches!(orders.duty, Duty::Lead { .. });
         view.is_candidate = orders.duty == Duty::Refuse;
@@ -284,12 +287,5 @@ impl<'e> Duties<'e> {
         let message = format!("{group} {} {} {} {}", before.host, before.port, now.host, now.port);
         // This thread is none of the loops: all of them are woken.
         self.engine.hub.publish(usize::MAX, b"+switch-master", message.as_bytes(), None);
-    }
-}
-
-impl Engine {
-    /// A replica that knows of no primary. The world is stopped.
-    pub(crate) fn follow_nobody(&self, world: &World<'_>) {
-        self.become_replica(world, Primary::nowhere());
     }
 }

@@ -3,7 +3,7 @@
 //! that starts writes its own name only when it leads or follows: before that they are its former
 //! process's.
 
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -30,14 +30,7 @@ pub(super) fn write(id: &MemberId) {
         return;
     }
     let path = path();
-    let temporary = path.with_extension("tmp");
-    let written = files::create(&temporary)
-        .and_then(|mut file| {
-            writeln!(file, "{id}")?;
-            file.sync_all()
-        })
-        .and_then(|()| files::replace(&temporary, &path));
-    if let Err(error) = written {
+    if let Err(error) = files::store(&path, format!("{id}\n").as_bytes()) {
         log::warn!("{} could not be written: {error}", path.display());
     }
 }

@@ -18,9 +18,9 @@ mod store;
 mod thread;
 pub mod view;
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, OnceLock};
 
 use braid_group::record::Keys;
 use braid_group::{MemberId, Timing, Transaction};
@@ -34,10 +34,6 @@ use view::View;
 /// The group that this server is in.
 pub struct Group {
     pub settings: Settings,
-    /// Run ID of this process: that of its member, unless it goes on as its former one's.
-    run: Arc<str>,
-    /// Which member this process is, once that is known.
-    name: OnceLock<MemberId>,
     pub(crate) timing: Timing,
     pub(crate) keys: Keys,
     /// What others see of it.
@@ -148,9 +144,9 @@ impl Group {
     }
 
     /// What the link says to a primary about this server: its node, its run and the epoch.
-    pub(crate) fn introduction(&self) -> Option<(String, String, u64)> {
-        let MemberId { node, run } = self.name.get()?;
-        Some((node.to_string(), run.to_string(), self.link_epoch.load(Relaxed)))
+    pub(crate) fn introduction(&self) -> (String, String, u64) {
+        let MemberId { node, run } = &self.view.lock().id;
+        (node.to_string(), run.to_string(), self.link_epoch.load(Relaxed))
     }
 }
 
@@ -176,8 +172,6 @@ pub(crate) fn of_config(config: &braid_config::Config, run: &str) -> Result<Opti
         timing: Timing::new(settings.lease_ms * 1_000_000),
         keys: Keys::new(&settings.name),
         view: Mutex::new(View::new(&settings, &id)),
-        run: id.run,
-        name: OnceLock::new(),
         settings,
         news: Mutex::default(),
         has_news: Condvar::new(),

@@ -15,7 +15,7 @@ use braid_replication::Stage;
 use braid_replication::link::Phase;
 
 use super::Group;
-use super::view::{View, milliseconds};
+use super::view::{Address, MemberRole, View, milliseconds};
 use crate::engine::Engine;
 use crate::replication::report::ReplicaReport;
 
@@ -55,25 +55,6 @@ pub struct MemberReport {
     /// Bytes of the stream that it has not acknowledged, and the age of the oldest of them.
     pub lag_bytes: Option<u64>,
     pub lag_ms: Option<i64>,
-}
-
-/// What a member is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum MemberRole {
-    Primary,
-    Replica,
-    /// It offers to take the place of a primary whose lease is gone.
-    Candidate,
-}
-
-impl MemberRole {
-    pub fn name(self) -> &'static str {
-        match self {
-            MemberRole::Primary => "primary",
-            MemberRole::Replica => "replica",
-            MemberRole::Candidate => "candidate",
-        }
-    }
 }
 
 /// A member's link to the primary.
@@ -116,13 +97,7 @@ impl MemberReport {
 
     /// `host:port`, with the port for TLS if there is no other; `-` if it is not known.
     pub fn address(&self) -> String {
-        let Some(node) = &self.node else { return "-".into() };
-        let port = if node.port == 0 { node.tls_port } else { node.port };
-        if node.host.contains(':') {
-            format!("[{}]:{port}", node.host)
-        } else {
-            format!("{}:{port}", node.host)
-        }
+        self.node.as_ref().map_or_else(|| "-".into(), |node| Address::of(node).to_string())
     }
 }
 

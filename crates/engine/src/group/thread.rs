@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use braid_base::clock::boot_nanos;
-use braid_group::{Member, MemberId, Node, Rules};
+use braid_group::{Member, Node, Rules};
 
 use super::store::{News, Wishes};
 use super::{Group, duty};
@@ -44,7 +44,7 @@ impl Engine {
 
 fn run(engine: &Arc<Engine>, group: &Arc<Group>) {
     let step = Duration::from_millis((group.settings.lease_ms / STEPS).max(1));
-    let own = MemberId::new(&group.settings.node, &group.run);
+    let own = group.view.lock().id.clone();
     let mut member = Member::new(own, group.timing, Rules::default(), boot_nanos());
     let mut duties = duty::Duties::new(engine, group);
     let (mut lease, mut taken) = (None, None);
@@ -92,7 +92,7 @@ fn run(engine: &Arc<Engine>, group: &Arc<Group>) {
         duties.take_over(&mut member);
         let orders = member.step(boot_nanos(), &duties.local(&member));
         if let Some(name) = member.name() {
-            group.name.get_or_init(|| name.clone());
+            group.view.lock().id = name.clone();
         }
         duties.carry_out(&orders, &member);
         engine.tend_former_clients();

@@ -36,7 +36,29 @@ impl Address {
 
 impl fmt::Display for Address {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}:{}", self.host, self.port)
+        match self.host.contains(':') {
+            true => write!(formatter, "[{}]:{}", self.host, self.port),
+            false => write!(formatter, "{}:{}", self.host, self.port),
+        }
+    }
+}
+
+/// What a member is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MemberRole {
+    Primary,
+    Replica,
+    /// It offers to take the place of a primary whose lease is gone.
+    Candidate,
+}
+
+impl MemberRole {
+    pub fn name(self) -> &'static str {
+        match self {
+            MemberRole::Primary => "primary",
+            MemberRole::Replica => "replica",
+            MemberRole::Candidate => "candidate",
+        }
     }
 }
 
@@ -107,12 +129,12 @@ impl View {
         before.filter(|before| *before != address)
     }
 
-    /// As INFO names it.
-    pub fn role_name(&self) -> &'static str {
+    /// This server's role.
+    pub fn role(&self) -> MemberRole {
         match (self.is_primary, self.is_candidate) {
-            (true, _) => "primary",
-            (false, true) => "candidate",
-            (false, false) => "replica",
+            (true, _) => MemberRole::Primary,
+            (false, true) => MemberRole::Candidate,
+            (false, false) => MemberRole::Replica,
         }
     }
 

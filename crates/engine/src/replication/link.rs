@@ -250,7 +250,7 @@ impl Attempt<'_> {
             password: config.masterauth().to_string(),
             port,
             ip: config.replica_announce_ip().to_string(),
-            member: self.engine.group.as_ref().and_then(|group| group.introduction()),
+            member: self.engine.group.as_ref().map(|group| group.introduction()),
             compressed: config.repl_compression() == ReplCompression::Lz4,
             sibling: config.repl_sibling_sync(),
             ..Introduction::default()

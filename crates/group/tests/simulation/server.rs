@@ -129,18 +129,6 @@ pub enum Asked {
     Other,
 }
 
-fn idle() -> Orders {
-    Orders {
-        duty: Duty::Wait,
-        required: Vec::new(),
-        size: 0,
-        at_disk: false,
-        serve_until: 0,
-        transaction: None,
-        offer: None,
-    }
-}
-
 impl Server {
     pub fn new(index: usize, runs: u32, clock: Clock, tick: u64, timing: Timing, rules: Rules) -> Server {
         let id = MemberId::new(["a", "b", "c", "d", "e"][index], &format!("{runs}"));
@@ -156,7 +144,7 @@ impl Server {
             synced: 0,
             followers: BTreeMap::new(),
             followers_epoch: 0,
-            orders: idle(),
+            orders: Orders::default(),
             looked: 0,
             acknowledged: clock.at(tick),
             refuses: false,

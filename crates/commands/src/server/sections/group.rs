@@ -15,7 +15,7 @@ pub(super) fn write(fields: &mut Fields<'_>) {
     fields.field("group_name", &view.group);
     fields.field("node_name", &view.id.node);
     fields.field("group_epoch", view.epoch);
-    fields.field("group_role", view.role_name());
+    fields.field("group_role", view.role().name());
     fields.field("group_primary", view.primary.as_ref().map_or("", |primary| &primary.node));
     fields.field("group_in_sync", names(&view.in_sync));
     fields.field("group_serving", u8::from(report.is_serving));
