@@ -48,6 +48,9 @@ pub const FEW_IN_SYNC: u64 = 1 << 16;
 
 /// This server was the primary of its group, and clients of that time are connected still.
 pub const FORMER_PRIMARY: u64 = 1 << 17;
+/// This server is a node of a cluster of several: slots may be elsewhere.
+pub const OTHER_NODES: u64 = 1 << 18;
+
 /// This server may not serve at present. Never set in the shared word: each thread checks it for
 /// each batch.
 pub const FENCED: u64 = 1 << 7;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! CLUSTER, READONLY, READWRITE and ASKING. In cluster mode this server is a cluster by itself, which
-//! owns all slots (`braid_engine::cluster_node`); otherwise all of them answer that there is none.
+//! owns all slots (`braid_engine::cluster_node`), or a node of one of several
+//! (`braid_engine::cluster_map`); otherwise all of them answer that there is none.
 //!
-//! What tells of the cluster is in `describe.rs`, what tells of slots in `slots.rs`, what would
-//! change the cluster in `operators.rs`: there is nothing to change, and each says so.
+//! What tells of the cluster is in `describe.rs`, what tells of slots in `slots.rs`, what changes
+//! the cluster in `operators.rs`.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -26,9 +27,6 @@ const PER_SLOT_IN_RANGES: &str =
 const PER_NODE: &str = "O(N) where N is the total number of Cluster nodes";
 const PER_NODE_LOWER_CASE: &str = "O(N) where N is the total number of cluster nodes";
 const PER_REPLICA: &str = "O(N) where N is the number of replicas.";
-
-/// What the compatibility page says of commands that would change the cluster.
-const LIMITS: &str = "refused: the server is a cluster by itself";
 
 const fn row(name: &'static str, handler: Handler) -> Row {
     Row::new(name, Group::Cluster, handler)
@@ -66,27 +64,23 @@ const SUBCOMMANDS: &[Row] = &[
         .docs("3.0.0", "Returns the number of keys in a hash slot.", "O(1)")
         .syntax("slot:integer"),
     row("delslots", operators::delete_slots)
-        .unsupported(LIMITS)
         .at_least(3)
         .flags(CHANGES)
         .docs("3.0.0", "Makes this node forget who serves hash slots.", PER_SLOT)
         .syntax("slot:integer..."),
     row("delslotsrange", operators::delete_slots_range)
-        .unsupported(LIMITS)
         .at_least(4)
         .flags(CHANGES)
         .docs("7.0.0", "Makes this node forget who serves ranges of hash slots.", PER_SLOT_IN_RANGES)
         .syntax("range:{start-slot:integer end-slot:integer}..."),
     row("failover", operators::fail_over)
-        .unsupported(LIMITS)
         .at_least(2)
         .flags(CHANGES)
         .docs("3.0.0", "Makes a replica take its primary's place.", "O(1)")
         .syntax("[options:(FORCE|TAKEOVER)]"),
     row("flushslots", operators::flush_slots)
-        .unsupported(LIMITS).exactly(2).flags(CHANGES).docs("3.0.0", "Takes all hash slots from this node.", "O(1)"),
+        .exactly(2).flags(CHANGES).docs("3.0.0", "Takes all hash slots from this node.", "O(1)"),
     row("forget", operators::forget)
-        .unsupported(LIMITS)
         .exactly(3)
         .flags(CHANGES)
         .docs("3.0.0", "Removes a node from the table of nodes.", "O(1)")
@@ -123,7 +117,6 @@ const SUBCOMMANDS: &[Row] = &[
         .docs("7.0.0", "Lists the connections between this node and its peers.", PER_NODE)
         .tips(NONDETERMINISTIC),
     row("meet", operators::meet)
-        .unsupported(LIMITS)
         .at_least(4)
         .flags(CHANGES)
         .docs("3.0.0", "Makes this node shake hands with another.", "O(1)")
@@ -147,13 +140,11 @@ const SUBCOMMANDS: &[Row] = &[
         .syntax("node-id:string")
         .tips(NONDETERMINISTIC),
     row("replicate", operators::replicate)
-        .unsupported(LIMITS)
         .exactly(3)
         .flags(CHANGES)
         .docs("3.0.0", "Makes this node a replica of a primary.", "O(1)")
         .syntax("node-id:string"),
     row("reset", operators::reset)
-        .unsupported(LIMITS)
         .at_least(2)
         .flags(ADMIN.and(Flags::NOSCRIPT))
         .docs(
@@ -173,7 +164,6 @@ const SUBCOMMANDS: &[Row] = &[
         .docs("3.0.0", "Sets the configuration epoch of a new node.", "O(1)")
         .syntax("config-epoch:integer"),
     row("setslot", operators::set_slot)
-        .unsupported(LIMITS)
         .at_least(4)
         .flags(CHANGES)
         .docs("3.0.0", "Binds a hash slot to a node, or marks it as moving.", "O(1)")
@@ -242,8 +232,8 @@ fn node_of<'e>(call: &Call<'e, '_>) -> Result<&'e ClusterNode, CommandError> {
 }
 
 fn asking(call: &mut Call) -> CommandResult {
-    // No slot is ever on its way to this server.
     node_of(call)?;
+    call.session.asks = true;
     call.reply.ok();
     Ok(())
 }
@@ -287,7 +277,7 @@ fn help(call: &mut Call) -> CommandResult {
         "    The nodes, a line each:",
         "    <id> <ip:port@bus-port[,hostname]> <flags> <primary> <pings> <pongs> <epoch> <link> <slot> ...",
         "REPLICAS <node-id>",
-        "    Replicas of a node: this one has none.",
+        "    Replicas of a primary, as in NODES.",
         "SLOTS",
         "    Ranges of slots with their nodes' addresses, ports and ids.",
         "SLOT-STATS SLOTSRANGE <start> <end> | ORDERBY KEY-COUNT [LIMIT <limit>] [ASC|DESC]",
@@ -295,7 +285,7 @@ fn help(call: &mut Call) -> CommandResult {
         "SHARDS",
         "    Ranges of slots with their nodes.",
         "LINKS",
-        "    Connections to other nodes: there are none.",
+        "    Connections to other nodes: there are none, nodes meet in etcd.",
         "COUNT-FAILURE-REPORTS <node-id>",
         "    Number of nodes that report <node-id> as failing.",
         "SET-CONFIG-EPOCH <epoch>",
@@ -304,10 +294,22 @@ fn help(call: &mut Call) -> CommandResult {
         "    Give a node the first configuration epoch.",
         "SAVECONFIG",
         "    Write the node's file.",
-        "ADDSLOTS | ADDSLOTSRANGE | SETSLOT ... STABLE | SETSLOT ... NODE",
-        "    Answered for tools. This server owns all slots, and keeps them.",
-        "DELSLOTS | DELSLOTSRANGE | FAILOVER | FLUSHSLOTS | FORGET | MEET | REPLICATE | RESET",
-        "    Refused: this server is a cluster by itself.",
+        "ADDSLOTS <slot> ... | ADDSLOTSRANGE <start> <end> ...",
+        "    Give slots that are nobody's to this node.",
+        "DELSLOTS <slot> ... | DELSLOTSRANGE <start> <end> ... | FLUSHSLOTS",
+        "    Take slots from this node.",
+        "MEET <ip> <port>",
+        "    Have a server of this cluster's name join.",
+        "FORGET <node-id>",
+        "    Remove a node.",
+        "REPLICATE <node-id>",
+        "    Make this node a replica of a primary.",
+        "FAILOVER [FORCE|TAKEOVER]",
+        "    Make this replica take its primary's place.",
+        "RESET [SOFT]",
+        "    Leave the cluster.",
+        "SETSLOT <slot> IMPORTING <node-id> | MIGRATING <node-id> | NODE <node-id> | STABLE",
+        "    Move a slot key by key, or end that.",
     ])
 }
 

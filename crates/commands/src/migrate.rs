@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use braid_engine::migrate::{Credentials, Migration};
 use braid_engine::{Call, Row};
-use braid_spec::{Begin, Category, CommandError, CommandResult, Find, Flags, Group, KeyFlags, KeySpec};
+use braid_spec::{
+    Begin, Behavior, Category, CommandError, CommandResult, Find, Flags, Group, KeyFlags, KeySpec,
+};
 
 /// What happens to a key that is moved away.
 const MOVED: KeyFlags = KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::DELETE);
@@ -14,6 +16,7 @@ const MOVED: KeyFlags = KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::DELETE)
 pub const COMMANDS: &[Row] = &[Row::new("migrate", Group::Generic, migrate)
     .at_least(6)
     .flags(Flags::WRITE.and(Flags::MOVABLE_KEYS))
+    .behavior(Behavior::MOVES_KEYS)
     .categories(Category::DANGEROUS)
     .keys(&[
         KeySpec::at(KEY, MOVED),

@@ -397,7 +397,7 @@ impl FailoverOptions {
 
 fn failover(call: &mut Call) -> CommandResult {
     let engine = call.engine;
-    if engine.cluster.is_some() {
+    if engine.cluster.as_ref().is_some_and(|node| node.map.is_none()) {
         return Err(CommandError::text(
             "ERR FAILOVER not allowed in cluster mode. Use CLUSTER FAILOVER command instead.",
         ));

@@ -301,7 +301,7 @@ impl Reader<'_> {
             return refused("replicaof directive not allowed in cluster mode");
         }
         if !config.group_name().is_empty() {
-            return refused("group-name is not supported in cluster mode: remove it, or cluster-enabled");
+            return refused("group-name is for servers without a cluster: use cluster-name in cluster mode");
         }
         let mut instead = |name: &str, used: String| {
             let directive = table().directives[table().find(name).expect("a directive")];

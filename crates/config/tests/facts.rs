@@ -601,9 +601,7 @@ fn file_errors() {
         error("cluster-enabled yes\nreplicaof a 1")
             .contains("replicaof directive not allowed in cluster mode")
     );
-    assert!(
-        error("cluster-enabled yes\ngroup-name g").contains("group-name is not supported in cluster mode")
-    );
+    assert!(error("cluster-enabled yes\ngroup-name g").contains("use cluster-name in cluster mode"));
     assert!(error("replicaof a x").contains("Invalid master port"));
     for line in ["replicaof a 1", "slaveof a 1"] {
         let config = Config::new();

@@ -32,6 +32,7 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use crate::dispatch::body::run_journalled;
+use crate::dispatch::command_reveals_data;
 use crate::dispatch::journal::note_unit;
 use crate::dispatch::report;
 use crate::engine::Engine;
@@ -415,6 +416,11 @@ impl Blocked {
     /// Ends the wait; false if it has ended already.
     pub fn claim(&self) -> bool {
         claim(&self.waiter)
+    }
+
+    /// Whether the reply may reveal data.
+    pub fn reveals_data(&self, engine: &Engine) -> bool {
+        command_reveals_data(engine, self.waiter.request.command)
     }
 
     /// True if the wait has ended and its reply is in transit.

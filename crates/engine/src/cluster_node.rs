@@ -14,6 +14,8 @@ use braid_config::Config;
 use braid_persistence::files;
 use parking_lot::Mutex;
 
+use crate::cluster_map::ClusterMap;
+
 /// Digits of a node's or shard's id.
 const ID_LEN: usize = 40;
 
@@ -28,6 +30,8 @@ pub struct ClusterNode {
     pub shard_id: String,
     epoch: Mutex<u64>,
     path: PathBuf,
+    /// The cluster, if there are other nodes (`cluster-name`).
+    pub map: Option<ClusterMap>,
 }
 
 /// What the file says.
@@ -56,7 +60,11 @@ pub(crate) fn of_config(config: &Config) -> Result<Option<ClusterNode>, String> 
     let node = ClusterNode::open(&path, config)?;
     let name = config.cluster_announce_human_nodename();
     let name = if name.is_empty() { String::new() } else { format!(" ({name})") };
-    log::info!("Running mode=cluster: node {}{name} owns all slots by itself", node.id);
+    let of = config.cluster_name();
+    match of.is_empty() {
+        true => log::info!("Running mode=cluster: node {}{name} owns all slots by itself", node.id),
+        false => log::info!("Running mode=cluster: node {}{name} of the cluster {of}", node.id),
+    }
     Ok(Some(node))
 }
 
@@ -70,10 +78,13 @@ impl ClusterNode {
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => return Err(named(&reason(&error))),
         };
-        let stored = stored.unwrap_or_else(|| Stored { id: random_id(), shard_id: None, epoch: 0 });
+        let stored =
+            stored.unwrap_or_else(|| Stored { id: braid_replication::random_id(), shard_id: None, epoch: 0 });
+        let map = (!config.cluster_name().is_empty()).then(|| ClusterMap::new(stored.id.as_str().into()));
         let node = ClusterNode {
+            map,
             id: stored.id,
-            shard_id: stored.shard_id.unwrap_or_else(random_id),
+            shard_id: stored.shard_id.unwrap_or_else(braid_replication::random_id),
             epoch: Mutex::new(stored.epoch),
             path: path.to_owned(),
         };
@@ -163,10 +174,6 @@ impl Stored {
 
 fn is_id(text: &str) -> bool {
     text.len() == ID_LEN && text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'))
-}
-
-fn random_id() -> String {
-    (0..ID_LEN).map(|_| char::from(b"0123456789abcdef"[fastrand::usize(..16)])).collect()
 }
 
 /// The port that clients are told: of TLS, or of plain connections.

@@ -42,7 +42,7 @@ use crate::session::{ReplyMode, Session, session_attention};
 use crate::transaction::Queued;
 pub use crate::worker::Worker;
 use body::run_body;
-use braid_clients::attention::{LOADING, MEMORY_LIMIT, MONITORS, PAUSED, READ_ONLY, REPLICA};
+use braid_clients::attention::{LOADING, MEMORY_LIMIT, MONITORS, OTHER_NODES, PAUSED, READ_ONLY, REPLICA};
 use braid_spec::spec::Spec;
 use braid_spec::{Behavior, Command, CommandError, Flags, Scope, keys};
 use braid_telemetry::Cost;
@@ -129,7 +129,7 @@ pub fn execute(request: &mut Request<'_>, prepared: Prepared) -> Outcome {
             && session.attention == 0
             && command.spec.arity.allows(request.args.len());
         if ordinary
-            && (attention == session.calm || is_quickly_allowed(session, command, request.args, attention))
+            && (attention == session.calm || is_quickly_allowed(request, command, prepared.hash, attention))
             && let Some(outcome) = run(request, command, prepared.hash)
         {
             return outcome;
@@ -141,14 +141,18 @@ pub fn execute(request: &mut Request<'_>, prepared: Prepared) -> Outcome {
 
 /// True if no special state is set and a restricted user's permission follows from one key.
 #[inline(never)]
-fn is_quickly_allowed(session: &Session, command: &Command, args: &[&[u8]], attention: u64) -> bool {
+fn is_quickly_allowed(request: &Request<'_>, command: &Command, hash: u64, attention: u64) -> bool {
+    let Request { engine, session, args, .. } = request;
     let ignored = match session.record.knows_redirect.load(Relaxed) {
         true => 0,
         // A replica refuses writes only.
         false if !command.spec.flags.has(Flags::WRITE) => READ_ONLY | REPLICA,
         false => REPLICA,
     };
-    let attention = attention & !ignored;
+    let mut attention = attention & !ignored;
+    if attention & OTHER_NODES != 0 && command.simple_keys.is_single() && engine.serves_slot_of(hash) {
+        attention &= !OTHER_NODES;
+    }
     attention == session.calm
         || (attention == session.generation
             && session.authenticated
@@ -233,7 +237,11 @@ fn again(request: &mut Request<'_>, prepared: Prepared) -> Outcome {
 
 /// Whether the reply to a request may reveal data. Of a container's subcommands one is enough.
 pub fn reveals_data(engine: &Engine, prepared: Prepared) -> bool {
-    let Some(id) = prepared.command() else { return false };
+    prepared.command().is_some_and(|id| command_reveals_data(engine, id))
+}
+
+/// The same of a command by its number.
+pub(crate) fn command_reveals_data(engine: &Engine, id: u32) -> bool {
     let command = engine.commands.get(id);
     let mut subcommands = command.subcommands.iter().map(|&id| engine.commands.get(id));
     is_exec(command) || touches_data(command) || subcommands.any(touches_data)

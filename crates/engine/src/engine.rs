@@ -25,7 +25,9 @@ use crate::over_limit::OverLimit;
 use crate::worker::Worker;
 use braid_acl::Acl;
 use braid_clients::Registry;
-use braid_clients::attention::{APPEND_ONLY_FAILED, Attention, LOADING, MEMORY_LIMIT, SNAPSHOT_FULL};
+use braid_clients::attention::{
+    APPEND_ONLY_FAILED, Attention, LOADING, MEMORY_LIMIT, OTHER_NODES, SNAPSHOT_FULL,
+};
 use braid_clients::pause::Pause;
 use braid_notify::Hub;
 use braid_scripting::Scripts;
@@ -175,9 +177,7 @@ impl Engine {
             Keyspace::new(shape, KeyHasher::random())
         };
         let wait_queues = keyspace.wait_queues();
-        let mut run_id = [0u8; 20];
-        fastrand::Rng::new().fill(&mut run_id);
-        let run_id: String = run_id.iter().map(|byte| format!("{byte:02x}")).collect();
+        let run_id = braid_replication::random_id();
         let group = crate::group::of_config(&config, &run_id).map_err(std::io::Error::other)?;
         let mailboxes = Arc::new(Mailboxes::new(threads));
         let acl = Acl::new(&config, &commands);
@@ -238,6 +238,8 @@ impl Engine {
         });
         engine.make_room_for_threads(threads)?;
         engine.persistence.last_save_s.store(engine.started_at, Relaxed);
+        let has_map = engine.cluster.as_ref().is_some_and(|cluster| cluster.map.is_some());
+        engine.attention.set(OTHER_NODES, has_map);
         engine.apply_settings();
         // Set once, here.
         let _ = engine.keyspace.observer.set(Arc::clone(&engine.hub) as Arc<dyn Observer>);

@@ -19,6 +19,7 @@ pub mod append_only;
 pub mod background;
 pub mod background_save;
 pub mod blocking;
+pub mod cluster_map;
 pub mod cluster_node;
 pub mod dispatch;
 pub mod durability;

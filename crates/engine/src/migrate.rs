@@ -361,6 +361,18 @@ impl Engine {
         }))
     }
 
+    /// Deletes keys, with all that follows from it.
+    ///
+    /// # Errors
+    /// If this server has become a replica, or is about to end.
+    pub(crate) fn delete_keys(&self, db: u32, keys: Vec<Box<[u8]>>) -> Result<(), CommandError> {
+        let deleted = self.change_all(db, |txn| {
+            let there = keys.into_iter().filter(|key| txn.delete(key));
+            ((), there.collect())
+        });
+        deleted.map(drop).map_err(|failure| failure.error())
+    }
+
     /// Deletes the keys that have arrived as they still are; the others are to be sent again.
     fn commit(&self, db: u32, items: &[Item], claims: &Claims<'_>) -> Committed {
         let committed = self.change_all(db, |txn| {

@@ -93,6 +93,8 @@ pub struct Session {
     pub durable: Option<bool>,
     /// CLIENT NO-EVICT.
     pub no_evict: bool,
+    /// The next command may reach a slot that is on its way here (ASKING).
+    pub asks: bool,
     /// A script of this client is running.
     pub in_script: bool,
     /// Effects of a script that need other locks than the run's.
@@ -155,6 +157,7 @@ impl Session {
             replica: None,
             durable: None,
             no_evict: false,
+            asks: false,
             in_script: false,
             later: None,
             out_of_memory: false,

@@ -8,11 +8,14 @@
 //! simulator (`tests/simulation`) runs the same code as a server. The thread that carries the
 //! orders out is `engine/group`.
 //!
+//! [`cluster`] has what several groups share that are a cluster.
+//!
 //! Nothing here may act on an assumption about another server's clock beyond
 //! [`timing`]'s margin for drift.
 
 #![forbid(unsafe_code)]
 
+pub mod cluster;
 pub mod member;
 pub mod record;
 pub mod rules;

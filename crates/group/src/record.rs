@@ -78,13 +78,13 @@ pub struct RecordError {
 }
 
 impl RecordError {
-    fn new(what: &'static str, text: &str) -> RecordError {
+    pub(crate) fn new(what: &'static str, text: &str) -> RecordError {
         RecordError { what, text: text.chars().take(200).collect() }
     }
 }
 
 /// Reads a record from JSON; `None` from `read` if it lacks something.
-fn read_json<T>(
+pub(crate) fn read_json<T>(
     text: &str,
     what: &'static str,
     read: impl FnOnce(&Value) -> Option<T>,
@@ -197,15 +197,23 @@ pub struct Node {
     /// `replica-priority`: lower is preferred, 0 is never promoted.
     pub priority: u32,
     pub version: Box<str>,
+    /// Its id as a node of a cluster; empty in a group alone.
+    pub id: Box<str>,
+    /// Its name for clients of a cluster; empty if it has none.
+    pub hostname: Box<str>,
 }
 
 impl Node {
     pub fn to_json(&self) -> String {
-        json!({
+        let mut value = json!({
             "run": *self.run, "host": self.host, "port": self.port, "tls-port": self.tls_port,
             "priority": self.priority, "version": self.version,
-        })
-        .to_string()
+        });
+        if !self.id.is_empty() {
+            value["id"] = json!(self.id);
+            value["hostname"] = json!(self.hostname);
+        }
+        value.to_string()
     }
 
     pub fn from_json(text: &str) -> Result<Node, RecordError> {
@@ -218,6 +226,8 @@ impl Node {
                 tls_port: port("tls-port")?,
                 priority: u32::try_from(value["priority"].as_u64().unwrap_or(100)).ok()?,
                 version: value["version"].as_str().unwrap_or("").into(),
+                id: value["id"].as_str().unwrap_or("").into(),
+                hostname: value["hostname"].as_str().unwrap_or("").into(),
             })
         })
     }
@@ -312,42 +322,63 @@ pub struct Record<'a> {
     pub lease: i64,
 }
 
-/// The keys of a group.
+/// The keys of a group, or of one shard of a cluster.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Keys {
     prefix: String,
+    shard: Arc<str>,
 }
 
 impl Keys {
     /// The keys of a group that has a name ([`is_name`]).
     pub fn new(group: &str) -> Keys {
-        Keys { prefix: format!("/braid/{group}/") }
+        Keys::of_shard(group, "0")
     }
 
-    /// What all keys begin with.
+    /// The keys of a shard of a cluster; both names are good ([`is_name`]).
+    pub fn of_shard(cluster: &str, shard: &str) -> Keys {
+        Keys { prefix: format!("/braid/{cluster}/"), shard: shard.into() }
+    }
+
+    /// What all keys begin with, those of other shards as well.
     pub fn prefix(&self) -> &str {
         &self.prefix
     }
 
+    /// The id of the shard; `0` of a group alone.
+    pub fn shard_id(&self) -> &Arc<str> {
+        &self.shard
+    }
+
     pub fn shard(&self) -> String {
-        format!("{}shard/0", self.prefix)
+        self.named("shard", &self.shard)
     }
 
     pub fn holder(&self) -> String {
-        format!("{}primary/0", self.prefix)
+        self.named("primary", &self.shard)
     }
 
     pub fn node(&self, name: &str) -> String {
-        format!("{}node/{name}", self.prefix)
+        self.named("node", name)
     }
 
     pub fn offer(&self, name: &str) -> String {
-        format!("{}offer/0/{name}", self.prefix)
+        format!("{}offer/{}/{name}", self.prefix, self.shard)
+    }
+
+    /// A key by its kind and its name.
+    pub(crate) fn named(&self, kind: &str, name: &str) -> String {
+        format!("{}{kind}/{name}", self.prefix)
+    }
+
+    /// The key of a cluster's epoch.
+    pub(crate) fn named_epoch(&self) -> String {
+        format!("{}{}", self.prefix, crate::cluster::records::EPOCH)
     }
 
     /// Reads the records at a revision. What is not understood is passed over and reported: a
     /// foreign key must not stop a group. The shard's own record is the exception: nobody may act
-    /// on half of the truth.
+    /// on half of the truth. Records of other shards are for those who ask for them.
     pub fn read<'a>(
         &self,
         records: impl Iterator<Item = Record<'a>>,
@@ -360,20 +391,27 @@ impl Keys {
             let Some(name) = key.strip_prefix(&self.prefix) else { continue };
             let mut note = |error: RecordError| strange.push(error);
             match name.split_once('/') {
-                Some(("shard", "0")) => {
+                Some(("shard", shard)) if *shard == *self.shard => {
                     let value = Shard::from_json(&value)?;
                     snapshot.shard = Some(Versioned { value, revision });
                 }
-                Some(("primary", "0")) => snapshot.holder = Some(Holder::from_json(&value, lease)?),
+                Some(("primary", shard)) if *shard == *self.shard => {
+                    snapshot.holder = Some(Holder::from_json(&value, lease)?);
+                }
                 Some(("node", node)) => match Node::from_json(&value) {
                     Ok(read) if is_name(node) => drop(snapshot.nodes.insert(node.into(), read)),
                     Ok(_) => note(RecordError::new("the name of a server", node)),
                     Err(error) => note(error),
                 },
-                Some(("offer", rest)) if rest.starts_with("0/") => match Offer::from_json(&value) {
-                    Ok(offer) => drop(snapshot.offers.insert(rest[2..].into(), offer)),
-                    Err(error) => note(error),
-                },
+                Some(("offer", rest)) if rest.split_once('/').is_some_and(|(of, _)| *of == *self.shard) => {
+                    match Offer::from_json(&value) {
+                        Ok(offer) => drop(snapshot.offers.insert(rest[self.shard.len() + 1..].into(), offer)),
+                        Err(error) => note(error),
+                    }
+                }
+                // Of a cluster.
+                Some(("shard" | "primary" | "offer" | "known" | "slots", _)) if *self.shard != *"0" => {}
+                None if name == crate::cluster::records::EPOCH && *self.shard != *"0" => {}
                 _ => note(RecordError::new("a key", &key)),
             }
         }
@@ -429,6 +467,8 @@ mod tests {
             tls_port: 2,
             priority: 0,
             version: "1".into(),
+            id: "f0".into(),
+            hostname: "h.x".into(),
         };
         assert_eq!(Node::from_json(&node.to_json()), Ok(node));
         let offer = Offer { run: "r".into(), epoch: 1, offset: 2, priority: 3 };

@@ -111,6 +111,8 @@ bit_set! {
         /// In an append-only file: run although it changes no key (servers before Redis 7 wrote
         /// scripts rather than their effects).
         REPLAYED = 15, "";
+        /// Moves keys to another node: works on slots that are on their way.
+        MOVES_KEYS = 16, "";
     }
 }
 

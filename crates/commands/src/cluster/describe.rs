@@ -1,21 +1,212 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! CLUSTER INFO, NODES, SLOTS, SHARDS and others that tell clients of the cluster: one node, which
-//! owns all slots. Replies have the form of Redis's, so that clients and tools find what they look
-//! for.
+//! CLUSTER INFO, NODES, SLOTS, SHARDS and others that tell clients of the cluster. Replies have the
+//! form of Redis's, so that clients and tools find what they look for.
+//!
+//! A server that is a cluster by itself is shown as one shard of one node, which owns all slots.
 
+use std::fmt::Write;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
+use braid_base::clock::unix_ms;
 use braid_base::crc::HASH_SLOTS;
 use braid_clients::Address;
 use braid_clients::attention::LOADING;
 use braid_config::{ClusterEndpointType, Config};
 use braid_engine::Call;
-use braid_engine::cluster_node::{bus_port, port};
+use braid_engine::cluster_map::ClusterView;
+use braid_engine::cluster_node::{ClusterNode, bus_port, port};
+use braid_group::cluster::{Health, MapNode, ShardSlots, SlotSet};
+use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult};
 
 use super::node_of;
 
-const LAST_SLOT: u16 = HASH_SLOTS - 1;
+/// Added to a node's port for the port of its own connections, where nobody listens.
+const BUS_PORT_OFFSET: u16 = 10_000;
+
+/// A shard as clients are told of it.
+struct Shard {
+    slots: ShardSlots,
+    epoch: u64,
+    /// The primary first.
+    nodes: Vec<Node>,
+}
+
+/// A node as clients are told of it.
+struct Node {
+    id: Arc<str>,
+    ip: String,
+    hostname: String,
+    port: u16,
+    tls_port: u16,
+    bus_port: u16,
+    is_own: bool,
+    is_primary: bool,
+    health: Health,
+}
+
+/// What a client is told.
+struct Picture<'c> {
+    config: &'c Config,
+    /// The client's connection is one of TLS.
+    is_tls: bool,
+    own: &'c ClusterNode,
+    shards: Vec<Shard>,
+    /// The cluster, if there are other nodes.
+    view: Option<Arc<ClusterView>>,
+}
+
+impl<'c> Picture<'c> {
+    fn of(call: &Call<'c, '_>) -> Result<Picture<'c>, CommandError> {
+        let (own, engine) = (node_of(call)?, call.engine);
+        let config = &*engine.config;
+        let is_tls = engine.is_over_tls(&call.session.record);
+        let view = own.map.as_ref().map(|map| map.view());
+        let shards = match &view {
+            Some(view) => shards_of(call, own, view),
+            None => {
+                let slots = ShardSlots { slots: SlotSet::all(), ..ShardSlots::default() };
+                vec![Shard { slots, epoch: own.epoch(), nodes: vec![own_node(call, own, None)] }]
+            }
+        };
+        Ok(Picture { config, is_tls, own, shards, view })
+    }
+
+    /// All nodes with their shards.
+    fn nodes(&self) -> impl Iterator<Item = (&Shard, &Node)> {
+        self.shards.iter().flat_map(|shard| shard.nodes.iter().map(move |node| (shard, node)))
+    }
+
+    /// The node with an id, and its shard.
+    fn find(&self, id: &[u8]) -> Result<(&Shard, &Node), CommandError> {
+        let found = self.nodes().find(|(_, node)| node.id.as_bytes() == id);
+        found.ok_or(CommandError::quoting("ERR Unknown node ", id, ""))
+    }
+
+    fn port_of(&self, node: &Node) -> u16 {
+        if self.is_tls { node.tls_port } else { node.port }
+    }
+
+    /// What clients are to connect to; nothing if they are to use the address that they know.
+    fn endpoint_of<'n>(&self, node: &'n Node) -> Option<&'n str> {
+        match self.config.cluster_preferred_endpoint_type() {
+            ClusterEndpointType::Ip => Some(&node.ip),
+            // Redis's sign for a name that is not set.
+            ClusterEndpointType::Hostname if node.hostname.is_empty() => Some("?"),
+            ClusterEndpointType::Hostname => Some(&node.hostname),
+            ClusterEndpointType::UnknownEndpoint => None,
+        }
+    }
+
+    /// A node's line of CLUSTER NODES.
+    fn line(&self, shard: &Shard, node: &Node) -> String {
+        let mut flags = String::new();
+        if node.is_own {
+            flags.push_str("myself,");
+        }
+        flags.push_str(if node.is_primary { "master" } else { "slave" });
+        if node.health == Health::Failed {
+            flags.push_str(",fail");
+        }
+        let name = if node.hostname.is_empty() { String::new() } else { format!(",{}", node.hostname) };
+        let primary = shard.nodes.first().filter(|_| !node.is_primary).map_or("-", |primary| &primary.id);
+        let heard = if node.is_own { 0 } else { unix_ms() };
+        let link = if node.health == Health::Failed { "disconnected" } else { "connected" };
+        let mut line = format!(
+            "{} {}:{}@{}{name} {flags} {primary} 0 {heard} {} {link}",
+            node.id,
+            node.ip,
+            self.port_of(node),
+            node.bus_port,
+            shard.epoch
+        );
+        if node.is_primary {
+            for (first, last) in shard.slots.slots.ranges() {
+                // Writing to a string cannot fail.
+                let _ = match first == last {
+                    true => write!(line, " {first}"),
+                    false => write!(line, " {first}-{last}"),
+                };
+            }
+        }
+        if node.is_own && node.is_primary {
+            for (slot, id) in &shard.slots.migrating {
+                let _ = write!(line, " [{slot}->-{id}]");
+            }
+            for (slot, id) in &shard.slots.importing {
+                let _ = write!(line, " [{slot}-<-{id}]");
+            }
+        }
+        line
+    }
+}
+
+/// This server as it says it is, or as the client has reached it, as nodes of a stock cluster have
+/// learned their address. Empty on a Unix socket: clients then use the address that they know.
+fn own_node(call: &Call, own: &ClusterNode, known: Option<&MapNode>) -> Node {
+    let config = &*call.engine.config;
+    let (local, peer) = (&call.session.record.local_address, &call.session.record.address);
+    let is_v6 = match peer {
+        Address::Tcp(SocketAddr::V6(address)) => address.ip().to_ipv4_mapped().is_none(),
+        _ => false,
+    };
+    let of_family =
+        if is_v6 { config.cluster_announce_client_ipv6() } else { config.cluster_announce_client_ipv4() };
+    let ip = if of_family.is_empty() { config.cluster_announce_ip() } else { of_family };
+    let ip = match (local, known) {
+        _ if !ip.is_empty() => ip.to_string(),
+        // All nodes are to say the same.
+        (_, Some(known)) => known.host().to_owned(),
+        (Address::Tcp(address), None) => address.ip().to_canonical().to_string(),
+        _ => String::new(),
+    };
+    Node {
+        id: own.id.as_str().into(),
+        ip,
+        hostname: config.cluster_announce_hostname().to_string(),
+        port: port(config, false),
+        tls_port: port(config, true),
+        bus_port: bus_port(config),
+        is_own: true,
+        is_primary: true,
+        health: Health::Online,
+    }
+}
+
+/// The cluster's shards. A server that the cluster does not know sees itself alone.
+fn shards_of(call: &Call, own: &ClusterNode, view: &ClusterView) -> Vec<Shard> {
+    if view.own().is_none() {
+        let nodes = vec![own_node(call, own, None)];
+        return vec![Shard { slots: ShardSlots::default(), epoch: own.epoch(), nodes }];
+    }
+    let map = &view.map;
+    let shard = |(id, shard): (&Arc<str>, &braid_group::cluster::MapShard)| {
+        let primary = map.primary(id).map(|node| &node.known.id);
+        let node = |node: &MapNode| {
+            let is_primary = primary == Some(&node.known.id);
+            if node.known.id == view.id {
+                return Node { is_primary, ..own_node(call, own, Some(node)) };
+            }
+            let client_port = if node.port() == 0 { node.tls_port() } else { node.port() };
+            Node {
+                id: Arc::clone(&node.known.id),
+                ip: node.host().to_owned(),
+                hostname: node.hostname().to_owned(),
+                port: node.port(),
+                tls_port: node.tls_port(),
+                bus_port: client_port.checked_add(BUS_PORT_OFFSET).unwrap_or(0),
+                is_own: false,
+                is_primary,
+                health: node.health(),
+            }
+        };
+        let mut nodes: Vec<Node> = map.members(id).map(node).collect();
+        nodes.sort_by_key(|node| !node.is_primary);
+        Shard { slots: shard.slots.clone(), epoch: shard.slots.config_epoch, nodes }
+    };
+    map.shards.iter().map(shard).filter(|shard| !shard.nodes.is_empty()).collect()
+}
 
 pub(super) fn my_id(call: &mut Call) -> CommandResult {
     let node = node_of(call)?;
@@ -25,191 +216,188 @@ pub(super) fn my_id(call: &mut Call) -> CommandResult {
 
 pub(super) fn my_shard_id(call: &mut Call) -> CommandResult {
     let node = node_of(call)?;
-    call.reply.bulk(node.shard_id.as_bytes());
+    match node.map.as_ref().map(|map| map.view()) {
+        Some(view) => call.reply.bulk(view.shard.as_ref().unwrap_or(&view.id).as_bytes()),
+        None => call.reply.bulk(node.shard_id.as_bytes()),
+    }
     Ok(())
 }
 
 pub(super) fn links(call: &mut Call) -> CommandResult {
+    // Nodes meet in etcd; none has a connection to another.
     node_of(call)?;
     call.reply.array(0);
     Ok(())
 }
 
-/// Refuses ids other than this node's.
-fn check_own_id(call: &Call) -> CommandResult {
-    let (node, id) = (node_of(call)?, call.args[2]);
-    if id != node.id.as_bytes() {
-        return Err(CommandError::quoting("ERR Unknown node ", id, ""));
-    }
-    Ok(())
-}
-
 pub(super) fn replicas(call: &mut Call) -> CommandResult {
-    check_own_id(call)?;
-    call.reply.array(0);
+    let picture = Picture::of(call)?;
+    let (shard, node) = picture.find(call.args[2])?;
+    if !node.is_primary {
+        return Err(CommandError::text("ERR The specified node is not a master"));
+    }
+    let replicas: Vec<String> =
+        shard.nodes.iter().filter(|node| !node.is_primary).map(|node| picture.line(shard, node)).collect();
+    call.reply.array(replicas.len());
+    replicas.iter().for_each(|line| call.reply.bulk(line.as_bytes()));
     Ok(())
 }
 
 pub(super) fn count_failure_reports(call: &mut Call) -> CommandResult {
-    check_own_id(call)?;
+    let picture = Picture::of(call)?;
+    picture.find(call.args[2])?;
     call.reply.integer(0);
     Ok(())
 }
 
 pub(super) fn info(call: &mut Call) -> CommandResult {
-    let epoch = node_of(call)?.epoch();
+    let picture = Picture::of(call)?;
+    let own = picture.nodes().find(|(_, node)| node.is_own).map(|(shard, _)| shard.epoch);
+    let assigned: usize = picture.shards.iter().map(|shard| shard.slots.slots.len()).sum();
+    let (lost, epoch) = match &picture.view {
+        Some(view) if view.own().is_some() => (view.map.lost_slots(), view.map.epoch),
+        _ => (0, picture.own.epoch()),
+    };
+    let is_complete = assigned == usize::from(HASH_SLOTS) && lost == 0;
+    let is_ok = is_complete || assigned > 0 && !picture.config.cluster_require_full_coverage();
+    let size = picture.shards.iter().filter(|shard| !shard.slots.slots.is_empty()).count();
     let text = format!(
-        "cluster_state:ok\r\n\
-         cluster_slots_assigned:{HASH_SLOTS}\r\n\
-         cluster_slots_ok:{HASH_SLOTS}\r\n\
+        "cluster_state:{}\r\n\
+         cluster_slots_assigned:{assigned}\r\n\
+         cluster_slots_ok:{}\r\n\
          cluster_slots_pfail:0\r\n\
-         cluster_slots_fail:0\r\n\
-         cluster_known_nodes:1\r\n\
-         cluster_size:1\r\n\
+         cluster_slots_fail:{lost}\r\n\
+         cluster_known_nodes:{}\r\n\
+         cluster_size:{size}\r\n\
          cluster_current_epoch:{epoch}\r\n\
-         cluster_my_epoch:{epoch}\r\n\
+         cluster_my_epoch:{}\r\n\
          cluster_stats_messages_sent:0\r\n\
          cluster_stats_messages_received:0\r\n\
-         total_cluster_links_buffer_limit_exceeded:0\r\n"
+         total_cluster_links_buffer_limit_exceeded:0\r\n",
+        if is_ok { "ok" } else { "fail" },
+        assigned - lost,
+        picture.nodes().count(),
+        own.unwrap_or(0),
     );
     call.reply.verbatim("txt", text.as_bytes());
     Ok(())
 }
 
-/// How a client reaches this node.
-struct Endpoint<'c> {
-    config: &'c Config,
-    /// The client's connection is one of TLS.
-    is_tls: bool,
-    /// As announced, or that which the client has connected to, as nodes of a stock cluster have
-    /// learned theirs. Empty on a Unix socket: clients then use the address that they know.
-    ip: String,
-    hostname: String,
-}
-
-impl<'c> Endpoint<'c> {
-    fn of(call: &Call<'c, '_>) -> Endpoint<'c> {
-        let config = &*call.engine.config;
-        let (local, peer) = (&call.session.record.local_address, &call.session.record.address);
-        let is_tls = match local {
-            Address::Tcp(address) if config.tls_port() != 0 => address.port() == config.tls_port(),
-            _ => config.port() == 0,
-        };
-        let is_v6 = match peer {
-            Address::Tcp(SocketAddr::V6(address)) => address.ip().to_ipv4_mapped().is_none(),
-            _ => false,
-        };
-        let of_family =
-            if is_v6 { config.cluster_announce_client_ipv6() } else { config.cluster_announce_client_ipv4() };
-        let ip = if of_family.is_empty() { config.cluster_announce_ip() } else { of_family };
-        let ip = match local {
-            Address::Tcp(address) if ip.is_empty() => address.ip().to_canonical().to_string(),
-            _ => ip.to_string(),
-        };
-        let hostname = config.cluster_announce_hostname().to_string();
-        Endpoint { config, is_tls, ip, hostname }
-    }
-
-    fn port(&self) -> u16 {
-        port(self.config, self.is_tls)
-    }
-
-    fn preferred(&self) -> ClusterEndpointType {
-        self.config.cluster_preferred_endpoint_type()
-    }
-
-    /// What clients are to connect to; nothing if they are to use the address that they know.
-    fn endpoint(&self) -> Option<&str> {
-        match self.preferred() {
-            ClusterEndpointType::Ip => Some(&self.ip),
-            // Redis's sign for a name that is not set.
-            ClusterEndpointType::Hostname if self.hostname.is_empty() => Some("?"),
-            ClusterEndpointType::Hostname => Some(&self.hostname),
-            ClusterEndpointType::UnknownEndpoint => None,
-        }
-    }
-}
-
 pub(super) fn nodes(call: &mut Call) -> CommandResult {
-    let (node, at) = (node_of(call)?, Endpoint::of(call));
-    let name = if at.hostname.is_empty() { String::new() } else { format!(",{}", at.hostname) };
-    let text = format!(
-        "{} {}:{}@{}{name} myself,master - 0 0 {} connected 0-{LAST_SLOT}\n",
-        node.id,
-        at.ip,
-        at.port(),
-        bus_port(at.config),
-        node.epoch()
-    );
+    let picture = Picture::of(call)?;
+    let mut text = String::new();
+    for (shard, node) in picture.nodes() {
+        text.push_str(&picture.line(shard, node));
+        text.push('\n');
+    }
     call.reply.verbatim("txt", text.as_bytes());
     Ok(())
 }
 
 pub(super) fn slots(call: &mut Call) -> CommandResult {
-    let (node, at) = (node_of(call)?, Endpoint::of(call));
+    let picture = Picture::of(call)?;
+    let of_shard = |shard: &'_ Shard| shard.slots.slots.ranges();
+    let mut ranges: Vec<_> = picture
+        .shards
+        .iter()
+        .flat_map(|shard| of_shard(shard).into_iter().map(move |range| (range, shard)))
+        .collect();
+    ranges.sort_by_key(|(range, _)| *range);
     let reply = &mut *call.reply;
-    reply.array(1);
-    reply.array(3);
-    reply.integer(0);
-    reply.integer(i64::from(LAST_SLOT));
-    reply.array(4);
-    match at.endpoint() {
-        Some(endpoint) => reply.bulk(endpoint.as_bytes()),
-        None => reply.null(),
-    }
-    reply.integer(i64::from(at.port()));
-    reply.bulk(node.id.as_bytes());
-    // What the endpoint does not say already.
-    let has_ip = at.preferred() != ClusterEndpointType::Ip;
-    let has_name = at.preferred() != ClusterEndpointType::Hostname && !at.hostname.is_empty();
-    reply.map(usize::from(has_ip) + usize::from(has_name));
-    if has_ip {
-        reply.bulk(b"ip");
-        reply.bulk(at.ip.as_bytes());
-    }
-    if has_name {
-        reply.bulk(b"hostname");
-        reply.bulk(at.hostname.as_bytes());
+    reply.array(ranges.len());
+    for ((first, last), shard) in ranges {
+        // Replicas that fail serve nobody.
+        let told: Vec<&Node> =
+            shard.nodes.iter().filter(|node| node.is_primary || node.health == Health::Online).collect();
+        reply.array(2 + told.len());
+        reply.integer(i64::from(first));
+        reply.integer(i64::from(last));
+        told.into_iter().for_each(|node| describe_endpoint(&picture, node, reply));
     }
     Ok(())
 }
 
+/// A node in CLUSTER SLOTS.
+fn describe_endpoint(picture: &Picture<'_>, node: &Node, reply: &mut ReplyBuffer) {
+    reply.array(4);
+    match picture.endpoint_of(node) {
+        Some(endpoint) => reply.bulk(endpoint.as_bytes()),
+        None => reply.null(),
+    }
+    reply.integer(i64::from(picture.port_of(node)));
+    reply.bulk(node.id.as_bytes());
+    // What the endpoint does not say already.
+    let preferred = picture.config.cluster_preferred_endpoint_type();
+    let has_ip = preferred != ClusterEndpointType::Ip;
+    let has_name = preferred != ClusterEndpointType::Hostname && !node.hostname.is_empty();
+    reply.map(usize::from(has_ip) + usize::from(has_name));
+    if has_ip {
+        reply.bulk(b"ip");
+        reply.bulk(node.ip.as_bytes());
+    }
+    if has_name {
+        reply.bulk(b"hostname");
+        reply.bulk(node.hostname.as_bytes());
+    }
+}
+
 pub(super) fn shards(call: &mut Call) -> CommandResult {
-    let (node, at) = (node_of(call)?, Endpoint::of(call));
+    let picture = Picture::of(call)?;
     let engine = call.engine;
     let offset = engine.replication.history().offset(engine.keyspace.journal.end());
-    let health = if engine.attention.get() & LOADING != 0 { "loading" } else { "online" };
-    let ports = [("port", false, at.config.port()), ("tls-port", true, at.config.tls_port())];
-    let ports: Vec<_> = ports.into_iter().filter(|(_, _, own)| *own != 0).collect();
+    let is_loading = engine.attention.get() & LOADING != 0;
     let reply = &mut *call.reply;
-    reply.array(1);
-    reply.map(2);
-    reply.bulk(b"slots");
-    reply.array(2);
-    reply.integer(0);
-    reply.integer(i64::from(LAST_SLOT));
-    reply.bulk(b"nodes");
-    reply.array(1);
-    reply.map(6 + ports.len() + usize::from(!at.hostname.is_empty()));
+    reply.array(picture.shards.len());
+    for shard in &picture.shards {
+        let ranges = shard.slots.slots.ranges();
+        reply.map(2);
+        reply.bulk(b"slots");
+        reply.array(2 * ranges.len());
+        for (first, last) in ranges {
+            reply.integer(i64::from(first));
+            reply.integer(i64::from(last));
+        }
+        reply.bulk(b"nodes");
+        reply.array(shard.nodes.len());
+        for node in &shard.nodes {
+            let health = match node.health {
+                Health::Failed => "fail",
+                Health::Online if node.is_own && is_loading => "loading",
+                Health::Online => "online",
+            };
+            // What another node has is not known here.
+            describe_member(&picture, node, if node.is_own { offset } else { 0 }, health, reply);
+        }
+    }
+    Ok(())
+}
+
+/// A node in CLUSTER SHARDS.
+fn describe_member(picture: &Picture<'_>, node: &Node, offset: u64, health: &str, reply: &mut ReplyBuffer) {
+    let config = picture.config;
+    // Of this node, the ports that it has, under the numbers that it says.
+    let has = |port: u16, own: u16| if node.is_own { own != 0 } else { port != 0 };
+    let ports = [("port", node.port, config.port()), ("tls-port", node.tls_port, config.tls_port())];
+    let ports: Vec<_> = ports.into_iter().filter(|(_, port, own)| has(*port, *own)).collect();
+    reply.map(6 + ports.len() + usize::from(!node.hostname.is_empty()));
     reply.bulk(b"id");
     reply.bulk(node.id.as_bytes());
-    for (name, is_tls, _) in ports {
+    for (name, port, _) in ports {
         reply.bulk(name.as_bytes());
-        reply.integer(i64::from(port(at.config, is_tls)));
+        reply.integer(i64::from(port));
     }
     reply.bulk(b"ip");
-    reply.bulk(at.ip.as_bytes());
+    reply.bulk(node.ip.as_bytes());
     reply.bulk(b"endpoint");
-    reply.bulk(at.endpoint().unwrap_or_default().as_bytes());
-    if !at.hostname.is_empty() {
+    reply.bulk(picture.endpoint_of(node).unwrap_or_default().as_bytes());
+    if !node.hostname.is_empty() {
         reply.bulk(b"hostname");
-        reply.bulk(at.hostname.as_bytes());
+        reply.bulk(node.hostname.as_bytes());
     }
     reply.bulk(b"role");
-    reply.bulk(b"master");
+    reply.bulk(if node.is_primary { "master" } else { "replica" }.as_bytes());
     reply.bulk(b"replication-offset");
     reply.integer(i64::try_from(offset).unwrap_or(i64::MAX));
     reply.bulk(b"health");
     reply.bulk(health.as_bytes());
-    Ok(())
 }

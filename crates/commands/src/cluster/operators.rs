@@ -1,15 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Commands of operators that change a cluster. This server is a cluster by itself and keeps all
-//! slots, so nothing but its epoch can change: a request gets the error that a stock server gives to
-//! a node that owns everything, or, where a stock server would give slots away or join others, one
-//! that says that this is not possible here.
+//! Commands of operators that change a cluster.
+//!
+//! In a cluster of several nodes each is a change of records in etcd (`braid_group::cluster`), and
+//! answers when it is committed and this node goes by it. A server that is a cluster by itself
+//! keeps all slots, so nothing but its epoch can change: a request gets the error that a stock
+//! server gives to a node that owns everything, or, where a stock server would give slots away or
+//! join others, one that says that this is not possible here.
 
 use braid_base::crc::HASH_SLOTS;
-use braid_engine::Call;
+use braid_engine::background::Answer;
+use braid_engine::cluster_map::{ClusterMap, ClusterView};
 use braid_engine::cluster_node::Bump;
+use braid_engine::group::changes::ChangeError;
+use braid_engine::{Call, Engine};
+use braid_group::cluster::changes::{Me, Operator, SlotChange};
+use braid_group::cluster::{Change, MapNode, Refusal};
 use braid_spec::{CommandError, CommandResult};
 
 use super::node_of;
+
+const INVALID_SETSLOT: &str = "ERR Invalid CLUSTER SETSLOT action or number of arguments. Try CLUSTER HELP";
 
 /// The error for what would need other nodes, or slots that are nobody's.
 fn alone(call: &Call) -> CommandError {
@@ -25,6 +35,79 @@ fn unknown_node(id: &[u8]) -> CommandError {
 
 fn not_written(error: std::io::Error) -> CommandError {
     CommandError::text(format!("ERR error saving the cluster node config: {error}"))
+}
+
+/// The cluster, if it has several nodes.
+fn map_of<'e>(call: &Call<'e, '_>) -> Result<Option<&'e ClusterMap>, CommandError> {
+    Ok(node_of(call)?.map.as_ref())
+}
+
+/// A request as the background has it, which waits for etcd.
+struct Task<'e> {
+    engine: &'e Engine,
+    me: Me,
+    answer: Answer,
+}
+
+impl Task<'_> {
+    /// Changes the cluster. False if the client has its error already.
+    fn change(&self, work: impl Fn(&Operator<'_>) -> Result<Change, Refusal>) -> Result<bool, CommandError> {
+        self.engine
+            .change_cluster(&self.me, work)
+            .map_err(|error: ChangeError| CommandError::text(error.to_string()))
+    }
+}
+
+/// Does `work` in the background, whose text is the reply.
+fn in_background(
+    call: &mut Call,
+    map: &ClusterMap,
+    work: impl FnOnce(&Task<'_>) -> Result<String, CommandError> + Send + 'static,
+) -> CommandResult {
+    let name = || call.command.full_name.replace('|', " ").to_ascii_uppercase();
+    if !call.may_leave(false) {
+        let error = format!("ERR {} is not allowed in a transaction or script", name());
+        return Err(CommandError::text(error));
+    }
+    let engine = call.engine;
+    let group = engine.group.as_ref().ok_or(CommandError::text("ERR this server is in no group"))?;
+    let me = group.as_newcomer(&engine.config, &map.id(), &call.session.record.local_address);
+    let record = &call.session.record;
+    log::info!("{} (user request from 'id={} addr={}')", name(), record.id, record.address);
+    call.work_in_background(move |engine, answer| {
+        let task = Task { engine, me, answer };
+        match work(&task) {
+            Ok(text) => {
+                let mut reply = task.answer.buffer();
+                reply.simple(&text);
+                task.answer.give(reply);
+            }
+            Err(error) => task.answer.give_error(&error),
+        }
+    })
+}
+
+/// Changes the cluster as `work` says, and replies OK.
+fn change(
+    call: &mut Call,
+    map: &ClusterMap,
+    work: impl Fn(&Operator<'_>) -> Result<Change, Refusal> + Send + 'static,
+) -> CommandResult {
+    in_background(call, map, move |task| task.change(work).map(|_| "OK".to_owned()))
+}
+
+/// An argument as the id of a node.
+fn id_arg(call: &Call, index: usize) -> String {
+    String::from_utf8_lossy(call.args[index]).into_owned()
+}
+
+/// Ranges as all their slots.
+fn each_of(ranges: Vec<(u16, u16)>) -> Vec<u16> {
+    ranges.into_iter().flat_map(|(first, last)| first..=last).collect()
+}
+
+fn has_no_keys(engine: &Engine) -> bool {
+    (0..engine.keyspace.databases()).all(|db| engine.keyspace.len(db).0 == 0)
 }
 
 /// An argument as a slot.
@@ -60,20 +143,30 @@ fn busy_slot(slot: u16) -> CommandError {
 }
 
 pub(super) fn add_slots(call: &mut Call) -> CommandResult {
-    node_of(call)?;
+    if let Some(map) = map_of(call)? {
+        let slots = slot_args(call)?;
+        return change(call, map, move |operator| operator.add_slots(&slots));
+    }
     // Redis looks at one slot after the other, and the first is busy.
     let slot = slot_arg(call, 2)?;
     Err(busy_slot(slot))
 }
 
 pub(super) fn add_slots_range(call: &mut Call) -> CommandResult {
-    node_of(call)?;
+    let map = map_of(call)?;
     let ranges = range_args(call)?;
+    if let Some(map) = map {
+        let slots = each_of(ranges);
+        return change(call, map, move |operator| operator.add_slots(&slots));
+    }
     Err(ranges.first().map_or_else(|| call.wrong_arity(), |&(start, _)| busy_slot(start)))
 }
 
 pub(super) fn delete_slots(call: &mut Call) -> CommandResult {
-    node_of(call)?;
+    if let Some(map) = map_of(call)? {
+        let slots = slot_args(call)?;
+        return change(call, map, move |operator| operator.delete_slots(&slots));
+    }
     let mut slots = slot_args(call)?;
     slots.sort_unstable();
     if let Some(pair) = slots.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -83,13 +176,22 @@ pub(super) fn delete_slots(call: &mut Call) -> CommandResult {
 }
 
 pub(super) fn delete_slots_range(call: &mut Call) -> CommandResult {
-    node_of(call)?;
-    range_args(call)?;
+    let map = map_of(call)?;
+    let ranges = range_args(call)?;
+    if let Some(map) = map {
+        let slots = each_of(ranges);
+        return change(call, map, move |operator| operator.delete_slots(&slots));
+    }
     Err(alone(call))
 }
 
 pub(super) fn flush_slots(call: &mut Call) -> CommandResult {
-    node_of(call)?;
+    if let Some(map) = map_of(call)? {
+        if !has_no_keys(call.engine) {
+            return Err(CommandError::text("ERR DB must be empty to perform CLUSTER FLUSHSLOTS."));
+        }
+        return change(call, map, |operator| operator.flush_slots());
+    }
     Err(alone(call))
 }
 
@@ -101,11 +203,44 @@ pub(super) fn meet(call: &mut Call) -> CommandResult {
     if call.integer_arg(3).is_err() {
         return Err(CommandError::quoting("ERR Invalid base port specified: ", call.args[3], ""));
     }
+    if let Some(map) = map_of(call)? {
+        return introduce(call, map);
+    }
     Err(alone(call))
+}
+
+/// Has another server join the cluster, and this one if it has not.
+fn introduce(call: &mut Call, map: &ClusterMap) -> CommandResult {
+    let host = id_arg(call, 2);
+    let port = call.integer_arg(3).ok().and_then(|port| u16::try_from(port).ok()).filter(|&port| port != 0);
+    let Some(port) = port else {
+        let place = [call.args[2], b":", call.args[3]].concat();
+        return Err(CommandError::quoting("ERR Invalid node address specified: ", &place, ""));
+    };
+    in_background(call, map, move |task| {
+        let failed = |why: String| CommandError::text(format!("ERR {host}:{port} cannot be met: {why}"));
+        let id = task.engine.ask_node(&host, port, &[b"CLUSTER", b"MYID"]).map_err(failed)?;
+        let is_server = |view: &ClusterView| view.map.servers.values().any(|server| *server.id == *id);
+        let unknown =
+            |error: CommandError| match task.engine.cluster_view().is_some_and(|view| is_server(&view)) {
+                true => error,
+                false => failed("it is no server of this cluster's name, or has just started".into()),
+            };
+        task.change(|operator| operator.meet(&id, &host)).map_err(unknown)?;
+        Ok("OK".to_owned())
+    })
 }
 
 pub(super) fn forget(call: &mut Call) -> CommandResult {
     let id = call.args[2];
+    if let Some(map) = map_of(call)? {
+        let id = id_arg(call, 2);
+        if map.was_forgotten(&id) {
+            call.reply.ok();
+            return Ok(());
+        }
+        return change(call, map, move |operator| operator.forget(&id));
+    }
     if id == node_of(call)?.id.as_bytes() {
         return Err(CommandError::text("ERR I tried hard but I can't forget myself..."));
     }
@@ -114,6 +249,13 @@ pub(super) fn forget(call: &mut Call) -> CommandResult {
 
 pub(super) fn replicate(call: &mut Call) -> CommandResult {
     let id = call.args[2];
+    if let Some(map) = map_of(call)? {
+        let id = id_arg(call, 2);
+        return in_background(call, map, move |task| {
+            let is_empty = has_no_keys(task.engine);
+            task.change(|operator| operator.replicate(&id, is_empty)).map(|_| "OK".to_owned())
+        });
+    }
     if id == node_of(call)?.id.as_bytes() {
         return Err(CommandError::text("ERR Can't replicate myself"));
     }
@@ -128,7 +270,38 @@ pub(super) fn fail_over(call: &mut Call) -> CommandResult {
     if call.args.len() == 3 && !call.arg_is(2, "force") && !call.arg_is(2, "takeover") {
         return Err(CommandError::Syntax);
     }
+    if let Some(map) = map_of(call)? {
+        return take_place(call, map);
+    }
     Err(CommandError::text("ERR You should send CLUSTER FAILOVER to a replica"))
+}
+
+/// Has this replica take its primary's place: the primary hands over, or, by TAKEOVER, is gone.
+fn take_place(call: &mut Call, map: &ClusterMap) -> CommandResult {
+    let view = map.view();
+    let Some(own) = view.own().filter(|_| !view.leads) else {
+        return Err(CommandError::text("ERR You should send CLUSTER FAILOVER to a replica"));
+    };
+    if call.args.len() == 3 && call.arg_is(2, "takeover") {
+        let group = call.engine.group.as_ref();
+        let asked = group.map_or(Err("this server is in no group"), |group| group.ask_takeover());
+        asked.map_err(|why| CommandError::text(format!("ERR CLUSTER FAILOVER TAKEOVER: {why}")))?;
+        call.reply.ok();
+        return Ok(());
+    }
+    let primary = view.map.primary(&own.known.shard).filter(|primary| primary.server.is_some());
+    let Some(primary) = primary else {
+        return Err(CommandError::text("ERR Master is down or failed, please use CLUSTER FAILOVER FORCE"));
+    };
+    let is_tls = call.engine.config.tls_cluster();
+    let port = |node: &MapNode| if is_tls { node.tls_port() } else { node.port() };
+    let (at, to) =
+        ((primary.host().to_owned(), port(primary)), (own.host().to_owned(), port(own).to_string()));
+    in_background(call, map, move |task| {
+        let request = [&b"FAILOVER"[..], b"TO", to.0.as_bytes(), to.1.as_bytes()];
+        let failed = |why: String| CommandError::text(format!("ERR the primary does not hand over: {why}"));
+        task.engine.ask_node(&at.0, at.1, &request).map_err(failed)
+    })
 }
 
 pub(super) fn reset(call: &mut Call) -> CommandResult {
@@ -139,7 +312,36 @@ pub(super) fn reset(call: &mut Call) -> CommandResult {
     if call.args.len() == 3 && !call.arg_is(2, "hard") && !call.arg_is(2, "soft") {
         return Err(CommandError::Syntax);
     }
+    if let Some(map) = map_of(call)? {
+        let is_hard = call.args.len() == 3 && call.arg_is(2, "hard");
+        return leave(call, map, is_hard);
+    }
     Err(alone(call))
+}
+
+/// Has this node leave the cluster.
+fn leave(call: &mut Call, map: &ClusterMap, is_hard: bool) -> CommandResult {
+    if map.view().leads && !has_no_keys(call.engine) {
+        return Err(CommandError::text(
+            "ERR CLUSTER RESET can't be called with master nodes containing keys",
+        ));
+    }
+    if is_hard {
+        return Err(CommandError::text(
+            "ERR CLUSTER RESET HARD is not possible: stop the node and remove its cluster-config-file instead",
+        ));
+    }
+    in_background(call, map, move |task| {
+        let engine = task.engine;
+        let was_replica = engine.replication.link.is_replica();
+        task.change(|operator| operator.flush_slots())?;
+        task.change(|operator| operator.leave())?;
+        if was_replica {
+            // A replica's data are its primary's.
+            engine.remove_all_keys();
+        }
+        Ok("OK".to_owned())
+    })
 }
 
 pub(super) fn save_config(call: &mut Call) -> CommandResult {
@@ -154,6 +356,11 @@ pub(super) fn set_config_epoch(call: &mut Call) -> CommandResult {
     let Ok(epoch) = u64::try_from(epoch) else {
         return Err(CommandError::text(format!("ERR Invalid config epoch specified: {epoch}")));
     };
+    if map_of(call)?.is_some_and(|map| map.view().map.nodes.len() > 1) {
+        return Err(CommandError::text(
+            "ERR The user can assign a config epoch only when the node does not know any other node.",
+        ));
+    }
     if !node.set_epoch(&call.engine.config, epoch).map_err(not_written)? {
         return Err(CommandError::text("ERR Node config epoch is already non-zero"));
     }
@@ -162,6 +369,14 @@ pub(super) fn set_config_epoch(call: &mut Call) -> CommandResult {
 }
 
 pub(super) fn bump_epoch(call: &mut Call) -> CommandResult {
+    if let Some(map) = map_of(call)? {
+        return in_background(call, map, |task| {
+            let is_raised = task.change(|operator| operator.bump_epoch())?;
+            let epoch =
+                task.engine.cluster_view().and_then(|view| Some(view.own_slots()?.config_epoch)).unwrap_or(0);
+            Ok(format!("{} {epoch}", if is_raised { "BUMPED" } else { "STILL" }))
+        });
+    }
     let bump = node_of(call)?.bump_epoch(&call.engine.config).map_err(not_written)?;
     match bump {
         Bump::Raised(epoch) => call.reply.simple(&format!("BUMPED {epoch}")),
@@ -174,6 +389,20 @@ pub(super) fn set_slot(call: &mut Call) -> CommandResult {
     let node = node_of(call)?;
     let slot = slot_arg(call, 2)?;
     let id = call.args.get(4).copied();
+    if let Some(map) = &node.map {
+        let wanted = match (id.map(|_| id_arg(call, 4)), call.args.len()) {
+            (None, 4) if call.arg_is(3, "stable") => SlotChange::Stable,
+            (Some(id), 5) if call.arg_is(3, "node") => SlotChange::Node(id),
+            (Some(id), 5) if call.arg_is(3, "migrating") => SlotChange::Migrating(id),
+            (Some(id), 5) if call.arg_is(3, "importing") => SlotChange::Importing(id),
+            _ => return Err(CommandError::text(INVALID_SETSLOT)),
+        };
+        return in_background(call, map, move |task| {
+            let keyspace = &task.engine.keyspace;
+            let has_keys = (0..keyspace.databases()).any(|db| keyspace.slot_len(slot, db) > 0);
+            task.change(|operator| operator.set_slot(slot, &wanted, has_keys)).map(|_| "OK".to_owned())
+        });
+    }
     let is_own = id == Some(node.id.as_bytes());
     match (id, call.args.len()) {
         // The slot is where it is to be, and on its way nowhere.
@@ -188,9 +417,7 @@ pub(super) fn set_slot(call: &mut Call) -> CommandResult {
             return Err(CommandError::text(format!("ERR I'm already the owner of hash slot {slot}")));
         }
         _ => {
-            return Err(CommandError::text(
-                "ERR Invalid CLUSTER SETSLOT action or number of arguments. Try CLUSTER HELP",
-            ));
+            return Err(CommandError::text(INVALID_SETSLOT));
         }
     }
     call.reply.ok();

@@ -9,9 +9,13 @@ use crate::rows::{INT_MAX, LONG_MAX, ULONG_MAX};
 super::directives! {
     "Cluster", after group;
 
-    /// Serve the protocol of Redis Cluster. The server is then a cluster by itself and owns all 16384
-    /// slots.
+    /// Serve the protocol of Redis Cluster. Without cluster-name the server is a cluster by itself and
+    /// owns all 16384 slots.
     cluster_enabled: bool => switch("cluster-enabled", false).immutable();
+
+    /// Be a node of the cluster with this name: etcd (etcd-endpoints) holds its nodes and whose the
+    /// slots are.
+    cluster_name: text => optional_text("cluster-name").immutable().beyond_redis();
 
     /// File in which the node keeps its identity; the server writes it. In `dir`.
     cluster_config_file: text => text("cluster-config-file", "nodes.conf").immutable();
@@ -48,14 +52,14 @@ super::directives! {
         switch("cluster-replica-no-failover", false).aliases(&["cluster-slave-no-failover"]).no_effect_yet();
 
     /// Stop serving when a part of the slots is served by nobody.
-    cluster_require_full_coverage: bool => switch("cluster-require-full-coverage", true).no_effect_yet();
+    cluster_require_full_coverage: bool => switch("cluster-require-full-coverage", true);
 
     /// Answer reads while the cluster is down.
-    cluster_allow_reads_when_down: bool => switch("cluster-allow-reads-when-down", false).no_effect_yet();
+    cluster_allow_reads_when_down: bool => switch("cluster-allow-reads-when-down", false);
 
     /// Deliver sharded publications while the cluster is down.
     cluster_allow_pubsubshard_when_down: bool =>
-        switch("cluster-allow-pubsubshard-when-down", true).no_effect_yet();
+        switch("cluster-allow-pubsubshard-when-down", true);
 
     /// Most unsent bytes to another node before that connection is dropped; 0 means no limit.
     cluster_link_sendbuf_limit: u64 =>

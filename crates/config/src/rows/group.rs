@@ -10,7 +10,7 @@ super::directives! {
     /// Be a server of the group with this name: etcd holds which of its servers is the primary.
     group_name: text => optional_text("group-name").immutable();
 
-    /// This server's name in the group; without one, that of the machine and the port.
+    /// This server's name in the group or cluster; without one, that of the machine and the port.
     node_name: text => optional_text("node-name").immutable();
 
     /// Addresses of etcd, host:port with commas between; https://host:port for TLS.

@@ -18,8 +18,8 @@ use braid_acl as acl;
 use braid_acl::log::Origin;
 use braid_clients::attention::{
     APPEND_ONLY_FAILED, FENCED, FEW_IN_SYNC, FEW_REPLICAS, FORMER_PRIMARY, JOURNAL_FULL, LOADING,
-    LOADING_BESIDE, MEMORY_LIMIT, MIGRATES, PAUSED, READ_ONLY, REPLICA, SNAPSHOT_FULL, STALE, STOPPING,
-    WRITES_REFUSED,
+    LOADING_BESIDE, MEMORY_LIMIT, MIGRATES, OTHER_NODES, PAUSED, READ_ONLY, REPLICA, SNAPSHOT_FULL, STALE,
+    STOPPING, WRITES_REFUSED,
 };
 use braid_clients::pause::PauseMode;
 use braid_replication::failover::FailoverPhase;
@@ -177,8 +177,8 @@ pub(super) fn check(
         check_protected(engine, session, command)?;
     }
     check_rights(engine, session, command, args)?;
-    if command.checks_slots {
-        slots::check(engine, session, command, args)?;
+    if command.checks_slots || attention & OTHER_NODES != 0 {
+        slots::check(engine, worker, session, command, args)?;
     }
     if attention & FENCED != 0 && serves_data(engine, session.queue.as_deref(), command) {
         engine.sync_writes.counts.fenced.fetch_add(1, Relaxed);
@@ -252,7 +252,7 @@ fn has_throughout(engine: &Engine, queue: Option<&Queue>, command: &Command, fla
 }
 
 /// Whether a request writes, or executes something that does.
-fn writes(engine: &Engine, queue: Option<&Queue>, command: &Command) -> bool {
+pub(super) fn writes(engine: &Engine, queue: Option<&Queue>, command: &Command) -> bool {
     command.spec.flags.has(Flags::WRITE) || (is_exec(command) && queue_has(engine, queue, Flags::WRITE))
 }
 

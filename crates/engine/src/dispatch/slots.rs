@@ -1,17 +1,36 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Cluster mode: the keys of a request must be of one slot. Clients rely on the error, since on a
-//! cluster of several nodes those keys need not be on one of them.
+//! Cluster mode: the keys of a request must be of one slot, and that slot must be served here.
+//! Otherwise clients are told where it is, or that they have to wait.
+//!
+//! Source: Redis documentation, "Redis cluster specification".
 
 use braid_base::crc::key_hash_slot;
+use braid_clients::{Address, ClientRecord, client_flags};
+use braid_config::ClusterEndpointType;
+use braid_group::cluster::MapNode;
 use braid_keyspace::{KeyRef, Keyspace};
-use braid_spec::{Command, CommandError, keys};
+use braid_spec::{Behavior, Command, CommandError, Flags, keys};
 
-use super::is_exec;
+use super::{Worker, checks, is_exec};
+use crate::cluster_map::ClusterView;
 use crate::engine::Engine;
+use crate::locks::{LockSet, lock};
 use crate::session::Session;
 
-/// The error for keys of several slots; Redis's text.
+/// The error for keys of several slots; Redis's text, as all of these.
 const CROSS_SLOT: &str = "CROSSSLOT Keys in request don't hash to the same slot";
+
+/// The error for a slot that is nobody's.
+const NOT_SERVED: &str = "CLUSTERDOWN Hash slot not served";
+
+/// The error while slots are nobody's and the cluster is to serve all or none.
+const DOWN: &str = "CLUSTERDOWN The cluster is down";
+
+/// The same, where reads are served nevertheless.
+const DOWN_FOR_WRITES: &str = "CLUSTERDOWN The cluster is down and only accepts read commands";
+
+/// The error for several keys of a slot that is on its way, of which some are elsewhere.
+const TRY_AGAIN: &str = "TRYAGAIN Multiple keys request during rehashing of slot";
 
 /// The slot of keys that were looked at so far.
 #[derive(Default)]
@@ -38,11 +57,13 @@ pub(super) fn are_of_one(keyspace: &Keyspace, keys: &[KeyRef<'_>]) -> bool {
     keys.windows(2).all(|pair| slot(&pair[0]) == slot(&pair[1]))
 }
 
-/// Refuses a request whose keys are of several slots. Of EXEC, its commands together count.
+/// Refuses a request whose keys are of several slots, or of one that is served elsewhere. Of EXEC,
+/// its commands together count.
 #[cold]
 pub(super) fn check(
     engine: &Engine,
-    session: &Session,
+    worker: &mut Worker,
+    session: &mut Session,
     command: &Command,
     args: &[&[u8]],
 ) -> Result<(), CommandError> {
@@ -50,13 +71,151 @@ pub(super) fn check(
     let is_one = match &session.queue {
         // A broken transaction is refused for that.
         Some(queue) if is_exec(command) => {
-            queue.broken
-                || queue
-                    .commands
-                    .iter()
-                    .all(|queued| slot.accepts_all(engine.commands.get(queued.command), &queued.args()))
+            if queue.broken {
+                return Ok(());
+            }
+            queue
+                .commands
+                .iter()
+                .all(|queued| slot.accepts_all(engine.commands.get(queued.command), &queued.args()))
         }
+        _ if command.simple_keys.is_single() => args.get(1).is_none_or(|key| slot.accepts(key)),
         _ => slot.accepts_all(command, args),
     };
-    if is_one { Ok(()) } else { Err(CommandError::text(CROSS_SLOT)) }
+    let map = engine.cluster.as_ref().and_then(|cluster| cluster.map.as_ref());
+    // What an unserved slot means comes first, in Redis.
+    let Some(map) = map.filter(|_| !session.is_replay) else {
+        return if is_one { Ok(()) } else { Err(CommandError::text(CROSS_SLOT)) };
+    };
+    let asks = session.asks;
+    if session.queue.is_none() || is_exec(command) {
+        session.asks = false;
+    }
+    let Some(slot) = slot.0 else { return Ok(()) };
+    if is_one && map.serves(slot) {
+        return Ok(());
+    }
+    let view = map.view();
+    if view.map.owner(slot).is_none() {
+        return Err(CommandError::text(NOT_SERVED));
+    }
+    if !is_one {
+        return Err(CommandError::text(CROSS_SLOT));
+    }
+    let asked = Elsewhere { engine, session, command, args, view: &view, slot };
+    asked.check(worker, asks || command.spec.flags.has(Flags::ASKING))
+}
+
+/// A request for a slot that is not simply served here.
+struct Elsewhere<'r> {
+    engine: &'r Engine,
+    session: &'r Session,
+    command: &'r Command,
+    args: &'r [&'r [u8]],
+    view: &'r ClusterView,
+    slot: u16,
+}
+
+impl Elsewhere<'_> {
+    fn check(&self, worker: &mut Worker, asks: bool) -> Result<(), CommandError> {
+        let Elsewhere { engine, session, command, view, slot, .. } = *self;
+        let config = &engine.config;
+        if config.cluster_require_full_coverage() && !view.map.is_complete() {
+            let is_channel = command.spec.channels.is_some();
+            let (reads, writes) = (config.cluster_allow_reads_when_down(), self.writes());
+            match () {
+                () if is_channel && config.cluster_allow_pubsubshard_when_down() => {}
+                () if is_channel || !reads => return Err(CommandError::text(DOWN)),
+                () if writes => return Err(CommandError::text(DOWN_FOR_WRITES)),
+                () => {}
+            }
+        }
+        let owns = view.owns(slot);
+        let own = view.own_slots().filter(|_| view.leads);
+        let target = own.and_then(|own| own.migrating.get(&slot)).filter(|_| owns);
+        let is_importing = own.is_some_and(|own| own.importing.contains_key(&slot)) && !owns;
+        if command.behavior.has(Behavior::MOVES_KEYS) && (target.is_some() || is_importing) {
+            return Ok(());
+        }
+        if target.is_some() || is_importing && asks {
+            let (there, missing) = self.count(worker);
+            match target {
+                Some(_) if missing > 0 && there > 0 => return Err(CommandError::text(TRY_AGAIN)),
+                Some(target) if missing > 0 => return Err(self.redirect("ASK", view.map.node(target))),
+                None if missing > 0 && there + missing > 1 => return Err(CommandError::text(TRY_AGAIN)),
+                _ => return Ok(()),
+            }
+        }
+        if owns && view.leads {
+            return Ok(());
+        }
+        if owns && session.record.has(client_flags::READS_REPLICA) && !self.writes() {
+            return Ok(());
+        }
+        let primary = view.map.owner(slot).and_then(|shard| view.map.primary(shard));
+        Err(self.redirect("MOVED", primary))
+    }
+
+    fn writes(&self) -> bool {
+        checks::writes(self.engine, self.session.queue.as_deref(), self.command)
+            || self.command.spec.flags.has(Flags::MAY_REPLICATE)
+    }
+
+    /// How many of the request's keys are here, and how many are not.
+    fn count(&self, worker: &mut Worker) -> (usize, usize) {
+        let Elsewhere { engine, session, command, args, .. } = *self;
+        let mut keys: Vec<Vec<u8>> = Vec::new();
+        let mut add = |command: &Command, args: &[&[u8]]| {
+            let found = keys::find(command.spec, args).unwrap_or_default();
+            keys.extend(found.into_iter().map(|at| args[at.index].to_vec()));
+        };
+        match &session.queue {
+            Some(queue) if is_exec(command) => {
+                queue
+                    .commands
+                    .iter()
+                    .for_each(|queued| add(engine.commands.get(queued.command), &queued.args()));
+            }
+            _ => add(command, args),
+        }
+        let hash = |key: &Vec<u8>| engine.keyspace.hash(key);
+        let refs: Vec<KeyRef<'_>> =
+            keys.iter().map(|key| KeyRef { key, hash: hash(key), write: false }).collect();
+        let now = worker.now_ms;
+        let txn = lock(&engine.keyspace, &mut worker.context, LockSet::Keys(&refs), session.db, now);
+        let there = keys.iter().filter(|key| txn.peek(key).is_some()).count();
+        (there, keys.len() - there)
+    }
+
+    /// The error that sends a client to another node.
+    fn redirect(&self, how: &str, node: Option<&MapNode>) -> CommandError {
+        let Some(node) = node else { return CommandError::text(NOT_SERVED) };
+        let is_tls = self.engine.is_over_tls(&self.session.record);
+        let (port, slot) = (if is_tls { node.tls_port() } else { node.port() }, self.slot);
+        let host = match self.engine.config.cluster_preferred_endpoint_type() {
+            ClusterEndpointType::Ip => node.host(),
+            ClusterEndpointType::Hostname if node.hostname().is_empty() => "?",
+            ClusterEndpointType::Hostname => node.hostname(),
+            ClusterEndpointType::UnknownEndpoint => "",
+        };
+        CommandError::text(format!("{how} {slot} {host}:{port}"))
+    }
+}
+
+impl Engine {
+    /// Whether this node of a cluster of several serves the slot of a key without a further look.
+    #[inline]
+    pub(super) fn serves_slot_of(&self, hash: u64) -> bool {
+        let map = self.cluster.as_ref().and_then(|cluster| cluster.map.as_ref());
+        map.is_some_and(|map| map.serves(self.keyspace.slot_of(hash)))
+    }
+
+    /// Whether a client's connection is one of TLS: it is told of ports for TLS.
+    pub fn is_over_tls(&self, record: &ClientRecord) -> bool {
+        let config = &self.config;
+        match &record.local_address {
+            Address::Tcp(address) if config.tls_port() != 0 => address.port() == config.tls_port(),
+            _ => config.port() == 0,
+        }
+    }
 }

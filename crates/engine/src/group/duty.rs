@@ -28,36 +28,40 @@ pub(super) struct Duties<'e> {
     is_fenced: bool,
     /// This primary has served.
     has_served: bool,
-    /// etcd could not be used, since then.
-    trouble: Option<String>,
+}
+
+/// What keeps etcd from being used.
+#[derive(Default)]
+pub(super) struct Trouble(Option<String>);
+
+impl Trouble {
+    /// Notes why etcd cannot be used; empty: it can. One line in the log for each change.
+    pub fn note(&mut self, group: &Group, error: String) {
+        if error.is_empty() {
+            if self.0.take().is_some() {
+                log::info!("etcd can be used again");
+            }
+        } else if self.0.is_none() {
+            log::warn!("{error}; the group goes on as it is");
+            self.0 = Some(error.clone());
+        }
+        group.view.lock().etcd_error = error;
+    }
 }
 
 impl<'e> Duties<'e> {
-    pub fn new(engine: &'e Engine, group: &'e Group) -> Duties<'e> {
+    /// `former`: the run of the process before, if its files were loaded.
+    pub fn new(engine: &'e Engine, group: &'e Group, former: Option<Arc<str>>) -> Duties<'e> {
         Duties {
             engine,
             group,
             duty: Duty::Wait,
             primary: None,
-            former: former::read(&group.settings.node),
+            former,
             next_probe: 0,
             is_fenced: false,
             has_served: false,
-            trouble: None,
         }
-    }
-
-    /// Notes why etcd cannot be used; empty: it can. One line in the log for each change.
-    pub fn note_trouble(&mut self, error: String) {
-        if error.is_empty() {
-            if self.trouble.take().is_some() {
-                log::info!("etcd can be used again");
-            }
-        } else if self.trouble.is_none() {
-            log::warn!("{error}; the group goes on as it is");
-            self.trouble = Some(error.clone());
-        }
-        self.group.view.lock().etcd_error = error;
     }
 
     /// What the server knows itself.

@@ -7,11 +7,16 @@
 //! roles, the members that replies wait for, and until when the server may serve. No request of a
 //! client waits for etcd.
 //!
-//! Without `group-name` nothing of this runs.
+//! A node of a cluster (`cluster-name`) does the same for the shard that it is in, once it is in
+//! one, and publishes the cluster's map ([`crate::cluster_map`]).
+//!
+//! Without `group-name` and `cluster-name` nothing of this runs.
 
+pub mod changes;
 mod divergence;
 mod duty;
 mod former;
+mod node;
 pub mod report;
 mod settings;
 mod store;
@@ -31,11 +36,15 @@ use settings::Settings;
 use store::News;
 use view::View;
 
+/// The shard of a server that is in none of its cluster's.
+const NO_SHARD: &str = "-";
+
 /// The group that this server is in.
 pub struct Group {
     pub settings: Settings,
     pub(crate) timing: Timing,
-    pub(crate) keys: Keys,
+    /// Keys of the shard that this server is in. It may go to another one of its cluster.
+    keys: Mutex<Arc<Keys>>,
     /// What others see of it.
     pub view: Mutex<View>,
     news: Mutex<Vec<News>>,
@@ -98,6 +107,11 @@ impl Group {
         acknowledging.last = acknowledging.last.max(self.received.load(Relaxed));
         // If it fails it may arrive nevertheless.
         send()
+    }
+
+    /// The keys of the shard that this server is in.
+    pub(crate) fn keys(&self) -> Arc<Keys> {
+        Arc::clone(&self.keys.lock())
     }
 
     fn set_refused(&self, refused: bool) {
@@ -170,7 +184,11 @@ pub(crate) fn of_config(config: &braid_config::Config, run: &str) -> Result<Opti
     let now = braid_base::clock::boot_nanos();
     Ok(Some(Arc::new(Group {
         timing: Timing::new(settings.lease_ms * 1_000_000),
-        keys: Keys::new(&settings.name),
+        keys: Mutex::new(Arc::new(match settings.is_cluster {
+            // Its records tell which it is.
+            true => Keys::of_shard(&settings.name, NO_SHARD),
+            false => Keys::new(&settings.name),
+        })),
         view: Mutex::new(View::new(&settings, &id)),
         settings,
         news: Mutex::default(),

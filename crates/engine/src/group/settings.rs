@@ -8,8 +8,10 @@ use braid_group::record::is_name;
 
 /// What the configuration says about the group.
 pub struct Settings {
-    /// `group-name`.
+    /// `group-name`, or `cluster-name`.
     pub name: String,
+    /// The server is a node of a cluster, whose shards are groups.
+    pub is_cluster: bool,
     /// `node-name`.
     pub node: String,
     pub lease_ms: u64,
@@ -26,9 +28,16 @@ impl Settings {
         request_timeout(self.lease_ms)
     }
 
-    /// The settings; nothing without `group-name`. An error says what is wrong.
+    /// The settings; nothing without `group-name` or `cluster-name`. An error says what is wrong.
     pub(super) fn of_config(config: &Config) -> Result<Option<Settings>, String> {
-        let name = config.group_name().to_string();
+        let is_cluster = config.cluster_enabled();
+        let (directive, name) = match is_cluster {
+            true => ("cluster-name", config.cluster_name().to_string()),
+            false => ("group-name", config.group_name().to_string()),
+        };
+        if !is_cluster && !config.cluster_name().is_empty() {
+            return Err("cluster-name needs cluster-enabled yes".into());
+        }
         let endpoints = config.etcd_endpoints();
         let endpoints: Vec<String> =
             endpoints.split([',', ' ']).filter(|text| !text.is_empty()).map(String::from).collect();
@@ -36,11 +45,11 @@ impl Settings {
             return if endpoints.is_empty() && config.node_name().is_empty() {
                 Ok(None)
             } else {
-                Err("etcd-endpoints and node-name are for servers of a group: group-name is missing".into())
+                Err(format!("etcd-endpoints and node-name need {directive}, which is missing"))
             };
         }
         if endpoints.is_empty() {
-            return Err("group-name needs etcd-endpoints".into());
+            return Err(format!("{directive} needs etcd-endpoints"));
         }
         if config.replicaof().is_some() {
             return Err("replicaof cannot be used in a group: the group decides who replicates whom".into());
@@ -49,7 +58,7 @@ impl Settings {
             "" => default_node_name(config.port()),
             node => node.to_owned(),
         };
-        for (what, text) in [("group-name", &name), ("node-name", &node)] {
+        for (what, text) in [(directive, &name), ("node-name", &node)] {
             if !is_name(text) {
                 return Err(format!("{what} '{text}' may have up to 64 letters, digits, '-', '_' and '.'"));
             }
@@ -66,7 +75,7 @@ impl Settings {
         };
         // Tells what is wrong with addresses and certificates.
         let etcd = braid_etcd::Client::new(&options).map_err(|error| error.to_string())?;
-        Ok(Some(Settings { name, node, lease_ms, etcd }))
+        Ok(Some(Settings { name, is_cluster, node, lease_ms, etcd }))
     }
 }
 

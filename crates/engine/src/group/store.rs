@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use braid_base::clock::boot_nanos;
 use braid_etcd::{Client, Compare, Error, LeaseId, Operation};
+use braid_group::cluster::{Change, Map, Write};
 use braid_group::member::Outcome;
-use braid_group::record::{Expected, HolderChange, Record};
+use braid_group::record::{Expected, HolderChange, Keys, Record};
 use braid_group::{Node, Offer, Snapshot, Transaction};
 
 use super::Group;
@@ -19,7 +20,8 @@ use crate::engine::Engine;
 
 /// What etcd's threads have learnt.
 pub(super) enum News {
-    Records(Arc<Snapshot>),
+    /// Records of a shard, and of the whole cluster if this server is a node of one.
+    Records(Arc<Keys>, Arc<Snapshot>, Option<Arc<Map>>),
     /// A lease is alive: its ID, when the request was sent and when it was answered.
     Lease {
         id: i64,
@@ -27,7 +29,7 @@ pub(super) enum News {
         received: u64,
     },
     LeaseLost,
-    Transacted(Transaction, Outcome),
+    Transacted(Arc<Keys>, Transaction, Outcome),
     /// etcd cannot be used, or can again (empty).
     Trouble(String),
 }
@@ -35,9 +37,10 @@ pub(super) enum News {
 /// What they are to do.
 #[derive(Default)]
 pub(super) struct Wishes {
-    pub transaction: Option<Transaction>,
+    /// With the keys of the shard that it is of.
+    pub transaction: Option<(Arc<Keys>, Transaction)>,
     pub node: Option<(Node, i64)>,
-    pub offer: Option<(Offer, i64)>,
+    pub offer: Option<(Arc<Keys>, Offer, i64)>,
     pub reads: bool,
 }
 
@@ -116,26 +119,26 @@ fn keep_records(engine: &Engine, group: &Group, client: &Client) {
             }
             std::mem::take(&mut *wishes)
         };
-        if let Some(transaction) = wishes.transaction {
-            let outcome = transact(group, client, &transaction);
-            group.tell(News::Transacted(transaction, outcome));
+        if let Some((keys, transaction)) = wishes.transaction {
+            let outcome = transact(&keys, client, &transaction);
+            group.tell(News::Transacted(keys, transaction, outcome));
         }
-        let name = &group.settings.node;
+        let (name, keys) = (&group.settings.node, group.keys());
         let put = |key: String, value: String, lease| {
             client.put(key.as_bytes(), value.as_bytes(), Some(LeaseId(lease)))
         };
-        let node = wishes.node.map(|(node, lease)| put(group.keys.node(name), node.to_json(), lease));
-        let offer = wishes.offer.map(|(offer, lease)| put(group.keys.offer(name), offer.to_json(), lease));
+        let node = wishes.node.map(|(node, lease)| put(keys.node(name), node.to_json(), lease));
+        let offer = wishes.offer.map(|(keys, offer, lease)| put(keys.offer(name), offer.to_json(), lease));
         for error in [node, offer].into_iter().flatten().filter_map(Result::err) {
             log::warn!("This server could not say in etcd where it is: {error}");
         }
-        match read(group, client) {
-            Ok((snapshot, strange)) => {
+        match read(group, &keys, client) {
+            Ok((snapshot, map, strange)) => {
                 if strange != was_strange {
                     log::warn!("Records of the group in etcd are not understood: {strange}");
                     was_strange = strange;
                 }
-                group.tell(News::Records(Arc::new(snapshot)));
+                group.tell(News::Records(keys, Arc::new(snapshot), map.map(Arc::new)));
                 group.tell(News::Trouble(String::new()));
             }
             Err(error) => {
@@ -146,36 +149,63 @@ fn keep_records(engine: &Engine, group: &Group, client: &Client) {
     }
 }
 
-fn read(group: &Group, client: &Client) -> Result<(Snapshot, String), String> {
-    let (keys, revision) =
-        client.get_prefix(group.keys.prefix().as_bytes()).map_err(|error| error.to_string())?;
+pub(super) fn read(
+    group: &Group,
+    own: &Keys,
+    client: &Client,
+) -> Result<(Snapshot, Option<Map>, String), String> {
+    let (keys, revision) = client.get_prefix(own.prefix().as_bytes()).map_err(|error| error.to_string())?;
     let records = keys.iter().map(|key| Record {
         key: &key.key,
         value: &key.value,
         revision: key.mod_revision.unsigned_abs(),
         lease: key.lease.map_or(0, |LeaseId(id)| id),
     });
-    let (snapshot, strange) =
-        group.keys.read(records, revision.unsigned_abs()).map_err(|error| error.to_string())?;
+    let revision = revision.unsigned_abs();
+    let (mut snapshot, strange) = own.read(records.clone(), revision).map_err(|error| error.to_string())?;
+    let map = group.settings.is_cluster.then(|| Map::read(own, records, revision));
+    if let Some(map) = &map {
+        map.place(&mut snapshot.nodes);
+    }
     let strange = strange.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-    Ok((snapshot, strange))
+    Ok((snapshot, map, strange))
+}
+
+/// What a record has to be, in etcd's words.
+fn compare(key: String, expected: Expected) -> Option<Compare> {
+    match expected {
+        Expected::Absent => Some(Compare::Version { key: key.into(), equals: 0 }),
+        Expected::Revision(revision) => Some(Compare::ModRevision {
+            key: key.into(),
+            equals: i64::try_from(revision).unwrap_or(i64::MAX),
+        }),
+        Expected::Anything => None,
+    }
+}
+
+/// Commits a change of the cluster. The revision, or nothing if the records are not as it expects.
+pub(super) fn commit(client: &Client, change: &Change) -> Result<Option<u64>, Error> {
+    let compares = change.compares.iter().filter_map(|(key, expected)| compare(key.clone(), *expected));
+    let operation = |write: &Write| match write {
+        Write::Put { key, value } => {
+            Operation::Put { key: key.as_str().into(), value: value.as_str().into(), lease: None }
+        }
+        Write::Delete { key } => Operation::Delete { key: key.as_str().into() },
+    };
+    let sent = braid_etcd::Transaction {
+        compares: compares.collect(),
+        then: change.writes.iter().map(operation).collect(),
+        otherwise: Vec::new(),
+    };
+    let outcome = client.transaction(&sent)?;
+    Ok(outcome.succeeded.then(|| outcome.revision.unsigned_abs()))
 }
 
 /// Sends a transaction.
-fn transact(group: &Group, client: &Client, transaction: &Transaction) -> Outcome {
-    let keys = &group.keys;
-    let absent = |key: String| Compare::Version { key: key.into(), equals: 0 };
-    let mut compares = Vec::new();
-    match transaction.expected {
-        Expected::Absent => compares.push(absent(keys.shard())),
-        Expected::Revision(revision) => compares.push(Compare::ModRevision {
-            key: keys.shard().into(),
-            equals: i64::try_from(revision).unwrap_or(i64::MAX),
-        }),
-        Expected::Anything => {}
-    }
+fn transact(keys: &Keys, client: &Client, transaction: &Transaction) -> Outcome {
+    let mut compares = Vec::from_iter(compare(keys.shard(), transaction.expected));
     if transaction.needs_no_holder {
-        compares.push(absent(keys.holder()));
+        compares.extend(compare(keys.holder(), Expected::Absent));
     }
     let mut operations = Vec::new();
     if let Some(shard) = &transaction.shard {
@@ -218,7 +248,7 @@ fn watch(engine: &Engine, group: &Group, client: &Client) {
         group.has_wishes.notify_one();
     };
     while !engine.shutdown.load(Relaxed) {
-        let ended = client.watch_prefix(group.keys.prefix().as_bytes(), 0, pause).and_then(|mut watch| {
+        let ended = client.watch_prefix(group.keys().prefix().as_bytes(), 0, pause).and_then(|mut watch| {
             // What has changed before it began.
             read();
             while !engine.shutdown.load(Relaxed) {

@@ -9,7 +9,8 @@ use braid_base::clock::boot_nanos;
 use braid_group::{Member, Node, Rules};
 
 use super::store::{News, Wishes};
-use super::{Group, duty};
+use super::{Group, duty, former, node};
+use crate::cluster_node;
 use crate::engine::Engine;
 
 /// Steps per lease time, at least.
@@ -42,11 +43,31 @@ impl Engine {
     }
 }
 
+/// This server's part in a shard.
+pub(super) struct Part<'e> {
+    member: Member,
+    duties: duty::Duties<'e>,
+}
+
+impl<'e> Part<'e> {
+    /// Of the shard that the group's keys name. `started`: since when its first record may be waited
+    /// for.
+    pub fn new(engine: &'e Engine, group: &'e Group, former: Option<Arc<str>>, started: u64) -> Part<'e> {
+        let own = group.view.lock().id.clone();
+        Part {
+            member: Member::new(own, group.timing, Rules::default(), started),
+            duties: duty::Duties::new(engine, group, former),
+        }
+    }
+}
+
 fn run(engine: &Arc<Engine>, group: &Arc<Group>) {
     let step = Duration::from_millis((group.settings.lease_ms / STEPS).max(1));
-    let own = group.view.lock().id.clone();
-    let mut member = Member::new(own, group.timing, Rules::default(), boot_nanos());
-    let mut duties = duty::Duties::new(engine, group);
+    let former = former::read(&group.settings.node);
+    let mut trouble = duty::Trouble::default();
+    let mut part =
+        (!group.settings.is_cluster).then(|| Part::new(engine, group, former.clone(), boot_nanos()));
+    let mut cluster = node::Node::of(engine, former);
     let (mut lease, mut taken) = (None, None);
     while !engine.shutdown.load(Relaxed) {
         let news = {
@@ -59,57 +80,75 @@ fn run(engine: &Arc<Engine>, group: &Arc<Group>) {
         let now = boot_nanos();
         for one in news {
             match one {
-                News::Records(records) => {
-                    // What etcd had and has no longer: its data is another.
-                    if member.snapshot().is_some_and(|known| known.revision > records.revision) {
-                        note_regress(&mut member, &records);
+                News::Records(keys, records, map) => {
+                    if let (Some(node), Some(map)) = (&mut cluster, map) {
+                        node.follow_map(group, map, &mut part);
                     }
                     let mut view = group.view.lock();
                     (view.records, view.etcd_answered) = (Arc::clone(&records), now);
                     drop(view);
+                    let Some(Part { member, .. }) = part.as_mut().filter(|_| keys == group.keys()) else {
+                        continue;
+                    };
+                    // What etcd had and has no longer: its data is another.
+                    if member.snapshot().is_some_and(|known| known.revision > records.revision) {
+                        note_regress(member, &records);
+                    }
                     member.observe(records, now);
                 }
                 News::Lease { id, sent, received } => {
                     lease = Some(id);
-                    member.lease_lives(id, sent, received);
+                    if let Some(Part { member, .. }) = &mut part {
+                        member.lease_lives(id, sent, received);
+                    }
                     let mut view = group.view.lock();
                     (view.lease_until, view.etcd_answered) = (group.timing.lease_right(sent), received);
                 }
                 News::LeaseLost => {
                     lease = None;
-                    member.lease_lost();
+                    if let Some(Part { member, .. }) = &mut part {
+                        member.lease_lost();
+                    }
                     let mut view = group.view.lock();
                     (view.lease_until, view.etcd_answered) = (0, now);
                 }
-                News::Transacted(transaction, outcome) => {
+                News::Transacted(keys, transaction, outcome) => {
                     log::debug!("Transaction {}: {outcome:?}", super::describe(&transaction));
-                    member.settle(&transaction, outcome, now);
+                    if let Some(Part { member, .. }) = part.as_mut().filter(|_| keys == group.keys()) {
+                        member.settle(&transaction, outcome, now);
+                    }
                 }
-                News::Trouble(error) => duties.note_trouble(error),
+                News::Trouble(error) => trouble.note(group, error),
             }
         }
-        duties.hand_over(&mut member);
-        duties.take_over(&mut member);
-        let orders = member.step(boot_nanos(), &duties.local(&member));
+        say_where(engine, group, lease, &mut taken);
+        let Some(Part { member, duties }) = &mut part else { continue };
+        duties.hand_over(member);
+        duties.take_over(member);
+        let orders = member.step(boot_nanos(), &duties.local(member));
         if let Some(name) = member.name() {
-            group.view.lock().id = name.clone();
+            let mut view = group.view.lock();
+            if view.id != *name {
+                let before = std::mem::replace(&mut view.id, name.clone());
+                view.runs.push(before.run);
+            }
+            view.has_id = true;
         }
-        duties.carry_out(&orders, &member);
+        duties.carry_out(&orders, member);
         engine.tend_former_clients();
-        say_where(engine, group, &member, lease, &mut taken);
         let Some(lease) = lease else { continue };
         let mut wishes = group.wishes.lock();
         let Wishes { transaction, offer, .. } = &mut *wishes;
         let mut has_some = false;
         if let Some(ordered) = orders.transaction {
-            has_some |= transaction.replace(ordered).is_none();
+            has_some |= transaction.replace((group.keys(), ordered)).is_none();
         }
         if let Some(ordered) = orders.offer {
             let records = member.snapshot();
             let is_known =
                 records.is_some_and(|records| records.offers.get(&*group.settings.node) == Some(&ordered));
             if !is_known {
-                *offer = Some((ordered, lease));
+                *offer = Some((group.keys(), ordered, lease));
                 has_some = true;
             }
         }
@@ -134,21 +173,17 @@ fn note_regress(member: &mut Member, records: &braid_group::Snapshot) {
 
 /// Has this server's record in etcd say where it is. `taken`: the run of another server with this
 /// one's name that the log has told of.
-fn say_where(
-    engine: &Engine,
-    group: &Group,
-    member: &Member,
-    lease: Option<i64>,
-    taken: &mut Option<Arc<str>>,
-) {
-    let (Some(lease), Some(records), Some(name)) = (lease, member.snapshot(), member.name()) else {
-        return;
-    };
+fn say_where(engine: &Engine, group: &Group, lease: Option<i64>, taken: &mut Option<Arc<str>>) {
+    let view = group.view.lock();
+    let (name, records, is_known) = (view.id.clone(), Arc::clone(&view.records), view.has_id);
+    let runs = view.runs.clone();
+    drop(view);
+    let Some(lease) = lease.filter(|_| is_known && records.revision > 0) else { return };
     let node = engine.own_node(&name.run);
     match records.nodes.get(&name.node) {
-        Some(known) if *known == node => {}
+        Some(known) if is_same(known, &node) => {}
         // Its former process's record is gone when that one's lease is; another server's stays.
-        Some(known) if known.run != node.run => {
+        Some(known) if known.run != node.run && !runs.contains(&known.run) => {
             let place = |node: &Node| (node.host.clone(), node.port, node.tls_port);
             let is_other = place(known) != place(&node);
             if is_other && taken.replace(Arc::clone(&known.run)).as_ref() != Some(&known.run) {
@@ -167,13 +202,38 @@ fn say_where(
     }
 }
 
+/// Whether a record says what this server says. Where it is a node of a cluster may not know itself.
+fn is_same(known: &Node, own: &Node) -> bool {
+    let host = if own.host.is_empty() { &own.host } else { &known.host };
+    Node { host: host.clone(), ..known.clone() } == *own
+}
+
 impl Engine {
     /// How others reach this server.
     pub(super) fn own_node(&self, run: &Arc<str>) -> Node {
         let config = &self.config;
         let announced = config.replica_announce_ip();
-        let host = if announced.is_empty() { self.own_address() } else { announced.to_string() };
         let announced_port = config.replica_announce_port();
+        if let Some(map) = self.cluster.as_ref().and_then(|cluster| cluster.map.as_ref()) {
+            let announced = match config.cluster_announce_ip() {
+                ip if ip.is_empty() => announced,
+                ip => ip,
+            };
+            // If nothing says where it is, it is where it was reached when it joined.
+            let host =
+                Some(announced.to_string()).filter(|ip| !ip.is_empty()).or_else(|| self.bound_address());
+            return Node {
+                run: Arc::clone(run),
+                host: host.unwrap_or_default().into(),
+                port: cluster_node::port(config, false),
+                tls_port: cluster_node::port(config, true),
+                priority: config.replica_priority(),
+                version: env!("CARGO_PKG_VERSION").into(),
+                id: (*map.id()).into(),
+                hostname: config.cluster_announce_hostname().as_ref().into(),
+            };
+        }
+        let host = if announced.is_empty() { self.own_address() } else { announced.to_string() };
         Node {
             run: Arc::clone(run),
             host: host.into(),
@@ -181,18 +241,22 @@ impl Engine {
             tls_port: config.tls_port(),
             priority: config.replica_priority(),
             version: env!("CARGO_PKG_VERSION").into(),
+            id: Box::default(),
+            hostname: Box::default(),
         }
     }
 
-    /// The first address that is listened on and means this machine alone.
+    /// The first address that is listened on and means this machine alone, or the machine's name.
     fn own_address(&self) -> String {
-        let config = &self.config;
-        let bound = config.bind();
-        let plain = bound.iter().map(|address| address.trim_start_matches('-'));
-        let named = plain.clone().find(|address| !matches!(*address, "*" | "0.0.0.0" | "::" | "::*" | ""));
-        match named {
-            Some(address) => address.to_owned(),
-            None => rustix::system::uname().nodename().to_string_lossy().into_owned(),
-        }
+        let name = || rustix::system::uname().nodename().to_string_lossy().into_owned();
+        self.bound_address().unwrap_or_else(name)
+    }
+
+    /// The first address that is listened on and means this machine alone.
+    fn bound_address(&self) -> Option<String> {
+        let bound = self.config.bind();
+        let mut plain = bound.iter().map(|address| address.trim_start_matches('-'));
+        let named = plain.find(|address| !matches!(*address, "*" | "0.0.0.0" | "::" | "::*" | ""));
+        named.map(str::to_owned)
     }
 }

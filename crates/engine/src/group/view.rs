@@ -67,6 +67,10 @@ impl MemberRole {
 pub struct View {
     pub group: String,
     pub id: MemberId,
+    /// Runs that this process has had before.
+    pub runs: Vec<Arc<str>>,
+    /// It is decided which member this process is.
+    pub has_id: bool,
     /// Records of etcd, as last seen.
     pub records: Arc<Snapshot>,
     pub epoch: u64,
@@ -97,6 +101,9 @@ impl View {
         View {
             group: settings.name.clone(),
             id: id.clone(),
+            runs: Vec::new(),
+            // A node of a cluster is one before it is in a shard.
+            has_id: settings.is_cluster,
             records: Arc::default(),
             epoch: 0,
             is_primary: false,

@@ -145,7 +145,7 @@ impl Engine {
     }
 
     /// Removes the dataset, of which clients are told.
-    fn remove_dataset(
+    pub(crate) fn remove_dataset(
         &self,
         txn: &mut Txn<'_>,
         remove: impl FnOnce(&braid_keyspace::Keyspace, &World<'_>) -> Flushed,

@@ -133,7 +133,7 @@ impl<M: Model> EventLoop<M> {
         let Client { session, reply, .. } = client;
         blocked.answer(&self.engine, self.slot, session, reply, served);
         client.session.has_written = true;
-        client.reveals = true;
+        client.reveals |= blocked.reveals_data(&self.engine);
         client.session.written_to = client.session.written_to.max(written_to);
         self.clients.deadlines.remove(&(blocked.deadline_ms, place));
         self.resume_after_wait(place);

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The map of a cluster of several nodes (`cluster-name`), as the data path and the CLUSTER
+//! commands read it. The group's thread publishes it when records of etcd have changed.
+//!
+//! A read takes no lock. A slot that this server loses is lost with the world stopped: no command
+//! that was let in by the map before runs after it.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use braid_base::crc::HASH_SLOTS;
+use braid_group::cluster::{Map, MapNode, ShardSlots, SlotSet};
+use parking_lot::{Condvar, Mutex};
+
+use crate::engine::Engine;
+
+/// How long a node that has left is remembered.
+const MEMORY: Duration = Duration::from_secs(60);
+
+/// The cluster, and this server in it.
+#[derive(Clone, Debug, Default)]
+pub struct ClusterView {
+    pub map: Arc<Map>,
+    /// This node's id.
+    pub id: Arc<str>,
+    /// The shard that it is in; none: the cluster does not know it.
+    pub shard: Option<Arc<str>>,
+    /// It is the shard's primary, as the records say.
+    pub leads: bool,
+}
+
+impl ClusterView {
+    pub fn new(map: Arc<Map>, id: Arc<str>) -> ClusterView {
+        let own = map.node(&id);
+        let shard = own.map(|own| Arc::clone(&own.known.shard));
+        let leads = own.is_some_and(|own| map.is_primary(own));
+        ClusterView { map, id, shard, leads }
+    }
+
+    /// This server, if the cluster knows it.
+    pub fn own(&self) -> Option<&MapNode> {
+        self.map.node(&self.id)
+    }
+
+    /// The slots of this server's shard.
+    pub fn own_slots(&self) -> Option<&ShardSlots> {
+        self.map.slots_of(self.shard.as_ref()?)
+    }
+
+    /// Whether a slot is this server's shard's.
+    pub fn owns(&self, slot: u16) -> bool {
+        self.shard.is_some() && self.map.owner(slot) == self.shard.as_ref()
+    }
+
+    /// Slots that this server serves to everybody without a further look.
+    fn plain_slots(&self) -> SlotSet {
+        if !self.leads {
+            return SlotSet::default();
+        }
+        let moving = |slot: u16| self.own_slots().is_some_and(|slots| slots.migrating.contains_key(&slot));
+        (0..HASH_SLOTS).filter(|&slot| self.owns(slot) && !moving(slot)).collect()
+    }
+}
+
+impl Engine {
+    /// The cluster as this server knows it; none unless it has several nodes.
+    pub fn cluster_view(&self) -> Option<Arc<ClusterView>> {
+        Some(self.cluster.as_ref()?.map.as_ref()?.view())
+    }
+}
+
+/// The present map, shared by all threads.
+pub struct ClusterMap {
+    view: ArcSwap<ClusterView>,
+    /// A bit for each of the slots that are served without a look at the map.
+    plain: Vec<AtomicU64>,
+    /// The revision of the present map.
+    revision: Mutex<u64>,
+    /// Ids of nodes that this server has seen leave the cluster, and when.
+    forgotten: Mutex<Vec<(Arc<str>, Instant)>>,
+    has_changed: Condvar,
+}
+
+impl ClusterMap {
+    /// Before anything is known: no slot is served.
+    pub fn new(id: Arc<str>) -> ClusterMap {
+        ClusterMap {
+            view: ArcSwap::from_pointee(ClusterView { id, ..ClusterView::default() }),
+            plain: (0..HASH_SLOTS / 64).map(|_| AtomicU64::new(0)).collect(),
+            revision: Mutex::new(0),
+            forgotten: Mutex::default(),
+            has_changed: Condvar::new(),
+        }
+    }
+
+    /// This node's id.
+    pub fn id(&self) -> Arc<str> {
+        Arc::clone(&self.view.load().id)
+    }
+
+    /// The present view.
+    pub fn view(&self) -> Arc<ClusterView> {
+        self.view.load_full()
+    }
+
+    /// Whether a slot is served here without a further look.
+    #[inline]
+    pub fn serves(&self, slot: u16) -> bool {
+        let word = self.plain.get(usize::from(slot / 64));
+        word.is_some_and(|word| word.load(Relaxed) >> (slot % 64) & 1 == 1)
+    }
+
+    /// Whether a node has left the cluster lately: tools tell each node to forget it.
+    pub fn was_forgotten(&self, id: &str) -> bool {
+        let mut forgotten = self.forgotten.lock();
+        forgotten.retain(|(_, since)| since.elapsed() < MEMORY);
+        self.view().map.node(id).is_none() && forgotten.iter().any(|(known, _)| **known == *id)
+    }
+
+    /// Goes by another view from now on. `require_all`: the cluster serves all slots or none.
+    pub(crate) fn publish(&self, view: ClusterView, require_all: bool) {
+        let plain = match !require_all || view.map.is_complete() {
+            true => view.plain_slots(),
+            false => SlotSet::default(),
+        };
+        for (index, word) in self.plain.iter().enumerate() {
+            let first = index as u16 * 64;
+            let bits = (0..64).filter(|bit| plain.contains(first + bit));
+            word.store(bits.fold(0, |word, bit| word | 1 << bit), Relaxed);
+        }
+        let revision = view.map.revision;
+        let gone =
+            self.view.load().map.nodes.keys().filter(|id| view.map.node(id).is_none()).cloned().collect();
+        let gone: Vec<Arc<str>> = gone;
+        self.forgotten.lock().extend(gone.into_iter().map(|id| (id, Instant::now())));
+        self.view.store(Arc::new(view));
+        *self.revision.lock() = revision;
+        self.has_changed.notify_all();
+    }
+
+    /// Waits until the map has a revision. False if it has not by then.
+    pub(crate) fn wait_for(&self, revision: u64, patience: Duration) -> bool {
+        let deadline = Instant::now() + patience;
+        let mut known = self.revision.lock();
+        while *known < revision {
+            if self.has_changed.wait_until(&mut known, deadline).timed_out() {
+                return *known >= revision;
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Changes of the cluster that operators ask for: worked out from the records as etcd has them,
+//! committed, and waited for until this server goes by them. Blocks: never to be called by a loop.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use braid_clients::Address;
+use braid_config::Config;
+use braid_group::cluster::changes::{Me, Operator};
+use braid_group::cluster::{Change, KnownNode, Refusal};
+
+use super::{Group, store};
+use crate::cluster_map::ClusterMap;
+use crate::cluster_node;
+use crate::engine::Engine;
+use crate::migrate::target::{Connection, Target};
+
+/// How often a change is worked out anew because another one came first.
+const TRIES: usize = 16;
+
+/// Why nothing was changed, or why that is not certain.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ChangeError {
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    #[error("ERR etcd: {0}")]
+    Store(String),
+    #[error("ERR the cluster is being changed by others: try again")]
+    Busy,
+    #[error("ERR etcd's records of the cluster are older than what this node knows")]
+    Older,
+    #[error("ERR the change was made, but this node has not seen it yet")]
+    Unseen,
+}
+
+impl Engine {
+    /// Changes the cluster as `work` says. True if there was something to change.
+    ///
+    /// # Errors
+    /// What `work` refuses, or what is wrong with etcd.
+    pub fn change_cluster(
+        &self,
+        me: &Me,
+        work: impl Fn(&Operator<'_>) -> Result<Change, Refusal>,
+    ) -> Result<bool, ChangeError> {
+        let (Some(group), Some(map)) =
+            (&self.group, self.cluster.as_ref().and_then(|node| node.map.as_ref()))
+        else {
+            return Err(ChangeError::Store("this server is in no cluster of several nodes".into()));
+        };
+        let client = &group.settings.etcd;
+        for _ in 0..TRIES {
+            let keys = group.keys();
+            let (_, read, _) = store::read(group, &keys, client).map_err(ChangeError::Store)?;
+            let read = read.unwrap_or_default();
+            if read.epoch < map.view().map.epoch {
+                return Err(ChangeError::Older);
+            }
+            let change = work(&Operator { map: &read, keys: &keys, me })?;
+            let revision = match change.writes.is_empty() {
+                true => Some(read.revision),
+                false => {
+                    store::commit(client, &change).map_err(|error| ChangeError::Store(error.to_string()))?
+                }
+            };
+            let Some(revision) = revision else { continue };
+            return self.see(group, map, revision).map(|()| !change.writes.is_empty());
+        }
+        Err(ChangeError::Busy)
+    }
+
+    /// Waits until this server goes by a revision of the map.
+    fn see(&self, group: &Arc<Group>, map: &ClusterMap, revision: u64) -> Result<(), ChangeError> {
+        group.wishes.lock().reads = true;
+        group.has_wishes.notify_one();
+        match map.wait_for(revision, group.settings.etcd_patience() * 4) {
+            true => Ok(()),
+            false => Err(ChangeError::Unseen),
+        }
+    }
+}
+
+impl Engine {
+    /// Sends a request to another node, and returns its reply: a line, or the text of a bulk string.
+    ///
+    /// # Errors
+    /// In words: what keeps the node from being reached, or its own error.
+    pub fn ask_node(&self, host: &str, port: u16, request: &[&[u8]]) -> Result<String, String> {
+        let config = &self.config;
+        let target = Target { host: host.to_owned(), port, credentials: None, tls: config.tls_cluster() };
+        let patience = Duration::from_millis(u64::from(config.lease_time_ms()));
+        let options = crate::tls::connect_options(config, target.tls, patience)?;
+        let mut connection = Connection::open(&target, &options).map_err(|error| error.to_string())?;
+        let broken = |_| "the connection was closed".to_owned();
+        connection.set_timeout(patience).map_err(broken)?;
+        let (user, password) = (config.masteruser(), config.masterauth());
+        if !password.is_empty() {
+            let login = [&b"AUTH"[..], user.as_bytes(), password.as_bytes()];
+            let login = if user.is_empty() { vec![login[0], login[2]] } else { login.to_vec() };
+            connection.request(&login).map_err(broken)?;
+        }
+        connection.request(request).and_then(|()| connection.flush()).map_err(broken)?;
+        let mut line =
+            || connection.line().map(|line| String::from_utf8_lossy(&line).into_owned()).map_err(broken);
+        if !password.is_empty()
+            && let Some(error) = line()?.strip_prefix('-')
+        {
+            return Err(error.to_owned());
+        }
+        let reply = line()?;
+        match reply.split_at_checked(1) {
+            Some(("-", error)) => Err(error.to_owned()),
+            Some(("$", _)) => line(),
+            Some((_, text)) => Ok(text.to_owned()),
+            None => Err("the reply is empty".into()),
+        }
+    }
+}
+
+impl Group {
+    /// This server as it is recorded if it joins by a request that came to `reached`.
+    pub fn as_newcomer(&self, config: &Config, id: &Arc<str>, reached: &Address) -> Me {
+        let host = match reached {
+            Address::Tcp(address) => address.ip().to_canonical().to_string(),
+            Address::Unix(_) | Address::Unknown => "127.0.0.1".to_owned(),
+        };
+        let node = KnownNode {
+            id: Arc::clone(id),
+            shard: Arc::clone(id),
+            host: host.into(),
+            port: cluster_node::port(config, false),
+            tls_port: cluster_node::port(config, true),
+        };
+        Me { name: self.settings.node.as_str().into(), node }
+    }
+}

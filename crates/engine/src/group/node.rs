@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! This server as a node of a cluster: goes into the shard that the records name, leaves it, and
+//! publishes the map.
+
+use std::sync::Arc;
+
+use braid_base::clock::{boot_nanos, unix_ms};
+use braid_base::crc::HASH_SLOTS;
+use braid_group::MemberId;
+use braid_group::cluster::{Map, SlotSet};
+use braid_group::record::Keys;
+use braid_keyspace::scan;
+
+use super::thread::Part;
+use super::{Group, NO_SHARD, view::View};
+use crate::cluster_map::{ClusterMap, ClusterView};
+use crate::engine::Engine;
+
+/// Keys that are deleted with the world stopped once.
+const CHUNK: usize = 500;
+
+/// A node of a cluster, in a shard or not.
+pub(super) struct Node<'e> {
+    engine: &'e Arc<Engine>,
+    cluster: &'e ClusterMap,
+    /// The member that this server's files are of, until it has been in a shard.
+    former: Option<Arc<str>>,
+    /// It has been in a shard.
+    was_member: bool,
+    /// A map has been seen.
+    has_map: bool,
+    /// The records are older than the map that this node goes by.
+    is_behind: bool,
+    /// The log has told that the cluster knows this node by another name.
+    is_misnamed: bool,
+}
+
+impl<'e> Node<'e> {
+    pub fn of(engine: &'e Arc<Engine>, former: Option<Arc<str>>) -> Option<Node<'e>> {
+        let cluster = engine.cluster.as_ref()?.map.as_ref()?;
+        Some(Node {
+            engine,
+            cluster,
+            former,
+            was_member: false,
+            has_map: false,
+            is_behind: false,
+            is_misnamed: false,
+        })
+    }
+
+    /// Goes by a newer map.
+    pub fn follow_map(&mut self, group: &'e Group, map: Arc<Map>, part: &mut Option<Part<'e>>) {
+        let known = self.cluster.view().map.epoch;
+        let is_older = map.epoch < known;
+        if std::mem::replace(&mut self.is_behind, is_older) != is_older {
+            match is_older {
+                true => log::warn!(
+                    "etcd's records of the cluster are older (epoch {}) than what this node knows ({known}): they were \
+                     lost, or are of a backup. It goes on as it is; started anew it goes by the records",
+                    map.epoch
+                ),
+                false => log::info!("etcd's records of the cluster are as this node knows them again"),
+            }
+        }
+        if is_older {
+            return;
+        }
+        let view = ClusterView::new(map, self.cluster.id());
+        let mut wanted = view.shard.clone();
+        if let Some(own) = view.own().filter(|own| *own.name != *group.settings.node) {
+            wanted = None;
+            if !std::mem::replace(&mut self.is_misnamed, true) {
+                log::warn!(
+                    "The cluster knows this node as {}: set node-name to that, or reset the node",
+                    own.name
+                );
+            }
+        }
+        let current = group.keys().shard_id().clone();
+        let is_other = wanted.as_deref().unwrap_or(NO_SHARD) != &*current;
+        if is_other {
+            self.change_shard(group, wanted.as_ref(), part);
+        }
+        if is_other || !self.has_map {
+            match &wanted {
+                Some(shard) => {
+                    log::info!("This node is in the cluster {}, shard {shard}", group.settings.name)
+                }
+                None => log::info!("This node is in no shard of the cluster {}", group.settings.name),
+            }
+            // At the start it may have replicated before, and goes on where it was.
+            if wanted.is_none() || self.was_member {
+                self.stand_alone();
+            }
+        }
+        self.was_member |= wanted.is_some();
+        self.has_map = true;
+        self.engine.publish_map(view);
+    }
+
+    fn change_shard(&mut self, group: &'e Group, shard: Option<&Arc<str>>, part: &mut Option<Part<'e>>) {
+        *part = None;
+        let keys = Keys::of_shard(&group.settings.name, shard.map_or(NO_SHARD, |shard| shard));
+        *group.keys.lock() = Arc::new(keys);
+        {
+            let mut wishes = group.wishes.lock();
+            (wishes.transaction, wishes.offer) = (None, None);
+            wishes.reads = true;
+        }
+        group.has_wishes.notify_one();
+        {
+            let mut view = group.view.lock();
+            // What this process had as a member of another shard proves nothing in this one.
+            let id = match self.was_member {
+                true => MemberId::new(&view.id.node, &braid_replication::random_id()),
+                false => view.id.clone(),
+            };
+            let (records, mut runs) = (Arc::clone(&view.records), std::mem::take(&mut view.runs));
+            runs.push(Arc::clone(&view.id.run));
+            *view = View { records, runs, ..View::new(&group.settings, &id) };
+        }
+        let now = boot_nanos();
+        *part = shard.map(|shard| {
+            // Its founder need not wait for others.
+            let is_founder = *shard == self.cluster.id();
+            let started = if is_founder { now.saturating_sub(group.timing.lease) } else { now };
+            Part::new(self.engine, group, self.former.take(), started)
+        });
+    }
+
+    /// A primary that serves no slots.
+    fn stand_alone(&self) {
+        let engine = self.engine;
+        let world = engine.keyspace.gate.close(None);
+        engine.become_primary(&world);
+        engine.replication.in_sync.clear();
+        engine.replication.in_sync.set_serve_until(u64::MAX);
+    }
+}
+
+impl Engine {
+    /// Goes by a newer map of the cluster.
+    fn publish_map(&self, view: ClusterView) {
+        let Some(cluster) = self.cluster.as_ref().and_then(|node| node.map.as_ref()) else { return };
+        let before = cluster.view();
+        let is_same = before.map.epoch == view.map.epoch && before.leads == view.leads;
+        let loses = |slot: u16| before.leads && before.owns(slot) && !(view.leads && view.owns(slot));
+        // Commands that were let in by the older map end first.
+        let world = (0..HASH_SLOTS).any(loses).then(|| self.keyspace.gate.close(None));
+        let leads = view.leads;
+        cluster.publish(view, self.config.cluster_require_full_coverage());
+        drop(world);
+        if leads && !is_same {
+            self.drop_foreign_keys();
+        }
+    }
+
+    /// Has the keys deleted of slots that have gone to other shards: their present owners have them.
+    fn drop_foreign_keys(&self) {
+        let foreign = self.foreign_slots();
+        if foreign.is_empty() {
+            return;
+        }
+        log::warn!(
+            "{} slots have keys here that belong to other nodes now: these keys are deleted",
+            foreign.len()
+        );
+        let engine = self.this.clone();
+        let run = move || {
+            if let Some(engine) = engine.upgrade() {
+                engine.delete_slots(&foreign);
+            }
+        };
+        if let Err(error) = std::thread::Builder::new().name("slots".into()).spawn(run) {
+            log::warn!("Keys of other nodes' slots are not deleted: {error}");
+        }
+    }
+
+    /// Slots with keys here that belong to other shards, and are not on their way here.
+    fn foreign_slots(&self) -> SlotSet {
+        let Some(cluster) = self.cluster.as_ref().and_then(|node| node.map.as_ref()) else {
+            return SlotSet::default();
+        };
+        let view = cluster.view();
+        let is_elsewhere = |slot: u16| {
+            let is_coming = view.own_slots().is_some_and(|slots| slots.importing.contains_key(&slot));
+            view.leads && view.map.owner(slot).is_some() && !view.owns(slot) && !is_coming
+        };
+        let databases = self.keyspace.databases();
+        let has_keys = |slot: u16| (0..databases).any(|db| self.keyspace.slot_len(slot, db) > 0);
+        (0..HASH_SLOTS).filter(|&slot| is_elsewhere(slot) && has_keys(slot)).collect()
+    }
+
+    /// Removes all keys: they are those of a primary that this server has left.
+    pub fn remove_all_keys(&self) {
+        let world = self.keyspace.gate.close(None);
+        let mut worker = self.worker(0);
+        self.change_in_world(world, &mut worker, 0, unix_ms(), |txn| {
+            self.remove_dataset(txn, |keyspace, world| keyspace.flush(world, None));
+            txn.journal_too(&[b"FLUSHALL"]);
+            txn.journal_now();
+        });
+    }
+
+    fn delete_slots(&self, slots: &SlotSet) {
+        for slot in slots.iter() {
+            for db in 0..self.keyspace.databases() {
+                loop {
+                    let mut keys: Vec<Box<[u8]>> = Vec::new();
+                    scan::visit_slot(&self.keyspace, slot, db, CHUNK, |entry| keys.push(entry.key().into()));
+                    // It may have come back meanwhile.
+                    if keys.is_empty() || !self.foreign_slots().contains(slot) {
+                        break;
+                    }
+                    if let Err(why) = self.delete_keys(db, keys) {
+                        log::warn!("Keys of slot {slot} are not deleted: {why}");
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}

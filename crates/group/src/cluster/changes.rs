@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What commands of operators change: from a map and a request to a change of records, or the error
+//! in Redis's words.
+//!
+//! Each change compares the epoch's record and raises it, so it is based on all that was committed
+//! before. A change that finds the epoch raised comes to nothing, and is to be worked out anew.
+//! Whatever a group's own transactions change (who leads) is compared besides where it matters.
+
+use std::sync::Arc;
+
+use super::map::{Health, Map, MapNode};
+use super::records::{KnownNode, ShardSlots};
+use super::slot_set::SlotSet;
+use crate::record::{Expected, Keys};
+
+/// A record to be written or removed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Write {
+    Put { key: String, value: String },
+    Delete { key: String },
+}
+
+/// Writes that are committed together, or not at all.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Change {
+    /// Records that have to be as they were.
+    pub compares: Vec<(String, Expected)>,
+    /// Nothing to do if there are none: all is as wanted.
+    pub writes: Vec<Write>,
+}
+
+/// Why a request is refused.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Refusal(pub String);
+
+impl Refusal {
+    fn new(text: impl Into<String>) -> Refusal {
+        Refusal(text.into())
+    }
+
+    fn unknown(id: &str) -> Refusal {
+        Refusal(format!("ERR Unknown node {id}"))
+    }
+}
+
+/// The server that a request was sent to.
+#[derive(Clone, Debug)]
+pub struct Me {
+    pub name: Arc<str>,
+    /// As it is to be recorded if it joins; its shard is then its own.
+    pub node: KnownNode,
+}
+
+/// What becomes of a slot (SETSLOT).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SlotChange {
+    /// Keys go to this node, one by one.
+    Migrating(String),
+    /// Keys come from this node.
+    Importing(String),
+    /// The slot is on its way no more.
+    Stable,
+    /// The slot belongs to this node's shard.
+    Node(String),
+}
+
+/// Works out changes of a map.
+#[derive(Clone, Copy, Debug)]
+pub struct Operator<'m> {
+    pub map: &'m Map,
+    /// Any shard's keys of the cluster.
+    pub keys: &'m Keys,
+    pub me: &'m Me,
+}
+
+type Outcome = Result<Change, Refusal>;
+
+impl<'m> Operator<'m> {
+    /// This server as a node, if the cluster knows it.
+    fn own(&self) -> Option<&'m MapNode> {
+        self.map.node(&self.me.node.id)
+    }
+
+    /// The shard that this server is in, or will be when it has joined.
+    fn own_shard(&self) -> Arc<str> {
+        self.own().map_or_else(|| Arc::clone(&self.me.node.shard), |own| Arc::clone(&own.known.shard))
+    }
+
+    fn slots_of(&self, shard: &str) -> ShardSlots {
+        self.map.slots_of(shard).cloned().unwrap_or_default()
+    }
+
+    /// A change that raises the epoch; with this server's record if it has to join.
+    fn begin(&self) -> Change {
+        let epoch = self.keys.named_epoch();
+        let expected = self.map.epoch_revision.map_or(Expected::Absent, Expected::Revision);
+        let value = (self.map.epoch + 1).to_string();
+        Change { compares: vec![(epoch.clone(), expected)], writes: vec![Write::Put { key: epoch, value }] }
+    }
+
+    fn joined(&self) -> Change {
+        let mut change = self.begin();
+        if self.own().is_none() {
+            self.put_known(&mut change, &self.me.name, &self.me.node);
+        }
+        change
+    }
+
+    fn put_known(&self, change: &mut Change, name: &str, node: &KnownNode) {
+        change.writes.push(Write::Put { key: self.keys.named("known", name), value: node.to_json() });
+    }
+
+    fn put_slots(&self, change: &mut Change, shard: &str, slots: &ShardSlots) {
+        change.writes.push(Write::Put { key: self.keys.named("slots", shard), value: slots.to_json() });
+    }
+
+    /// ADDSLOTS: slots that are nobody's become this server's shard's.
+    pub fn add_slots(&self, wanted: &[u16]) -> Outcome {
+        let busy = |slot: u16| self.map.owner(slot).is_some();
+        if let Some(slot) = wanted.iter().find(|&&slot| busy(slot)) {
+            return Err(Refusal(format!("ERR Slot {slot} is already busy")));
+        }
+        let added = each_once(wanted)?;
+        let shard = self.own_shard();
+        let mut slots = self.slots_of(&shard);
+        for slot in added.iter() {
+            slots.slots.insert(slot);
+            slots.importing.remove(&slot);
+        }
+        slots.config_epoch = self.map.epoch + 1;
+        let mut change = self.joined();
+        self.put_slots(&mut change, &shard, &slots);
+        Ok(change)
+    }
+
+    /// DELSLOTS: slots of this server's shard become nobody's.
+    pub fn delete_slots(&self, wanted: &[u16]) -> Outcome {
+        if let Some(slot) = wanted.iter().find(|&&slot| self.map.owner(slot).is_none()) {
+            return Err(Refusal(format!("ERR Slot {slot} is already unassigned")));
+        }
+        let removed = each_once(wanted)?;
+        let shard = self.own_shard();
+        let is_other = |slot: &u16| self.map.owner(*slot) != Some(&shard);
+        if let Some(slot) = removed.iter().find(is_other) {
+            return Err(Refusal(format!("ERR Slot {slot} belongs to another node: send it there")));
+        }
+        self.drop_slots(&removed)
+    }
+
+    /// FLUSHSLOTS: the shard of this server has no slots any more.
+    pub fn flush_slots(&self) -> Outcome {
+        match self.slots_of(&self.own_shard()).slots {
+            slots if slots.is_empty() => Ok(Change::default()),
+            slots => self.drop_slots(&slots),
+        }
+    }
+
+    fn drop_slots(&self, removed: &SlotSet) -> Outcome {
+        let shard = self.own_shard();
+        let mut slots = self.slots_of(&shard);
+        for slot in removed.iter() {
+            slots.slots.remove(slot);
+            slots.migrating.remove(&slot);
+        }
+        let mut change = self.begin();
+        self.put_slots(&mut change, &shard, &slots);
+        Ok(change)
+    }
+
+    /// MEET: this server and the one with an id belong to the cluster. `host`: where the request
+    /// says that it is.
+    pub fn meet(&self, id: &str, host: &str) -> Outcome {
+        let mut change = self.joined();
+        if self.map.node(id).is_none() && *self.me.node.id != *id {
+            let found = self.map.servers.iter().find(|(_, server)| *server.id == *id);
+            let (name, server) = found.ok_or_else(|| Refusal::unknown(id))?;
+            let node = KnownNode {
+                id: id.into(),
+                shard: id.into(),
+                host: host.into(),
+                port: server.port,
+                tls_port: server.tls_port,
+            };
+            self.put_known(&mut change, name, &node);
+        } else if self.own().is_some() {
+            return Ok(Change::default());
+        }
+        Ok(change)
+    }
+
+    /// FORGET: a node does not belong to the cluster any more.
+    pub fn forget(&self, id: &str) -> Outcome {
+        let node = self.map.node(id).ok_or_else(|| Refusal::unknown(id))?;
+        if *self.me.node.id == *id {
+            return Err(Refusal::new("ERR I tried hard but I can't forget myself..."));
+        }
+        let shard = &node.known.shard;
+        if *shard == self.own_shard() && self.map.is_primary(node) && node.health() == Health::Online {
+            return Err(Refusal::new("ERR Can't forget my master!"));
+        }
+        self.remove(node)
+    }
+
+    /// RESET: this server does not belong to the cluster any more.
+    pub fn leave(&self) -> Outcome {
+        self.own().map_or_else(|| Ok(Change::default()), |own| self.remove(own))
+    }
+
+    fn remove(&self, node: &MapNode) -> Outcome {
+        let mut change = self.begin();
+        change.writes.push(Write::Delete { key: self.keys.named("known", &node.name) });
+        self.leave_shard(&mut change, node)?;
+        Ok(change)
+    }
+
+    /// A node leaves its shard. Its last one takes the shard's records with it; a primary that is
+    /// alive gives up its lease, so it must have no slots.
+    fn leave_shard(&self, change: &mut Change, node: &MapNode) -> Result<(), Refusal> {
+        let shard = &node.known.shard;
+        let is_last = self.map.members(shard).count() == 1;
+        let leads = self.map.is_primary(node) && node.health() == Health::Online;
+        let has_slots = !self.slots_of(shard).slots.is_empty();
+        if leads && has_slots {
+            return Err(Refusal::new("ERR The node is a master with assigned slots: move them first"));
+        }
+        let mut delete = |kind| change.writes.push(Write::Delete { key: self.keys.named(kind, shard) });
+        if is_last {
+            ["shard", "primary", "slots"].into_iter().for_each(&mut delete);
+        } else if leads {
+            delete("primary");
+        }
+        if is_last || leads {
+            // A failover may have changed who leads.
+            let record = self.map.shards.get(shard).and_then(|shard| shard.record.as_ref());
+            let expected = record.map_or(Expected::Absent, |record| Expected::Revision(record.revision));
+            change.compares.push((self.keys.named("shard", shard), expected));
+        }
+        Ok(())
+    }
+
+    /// REPLICATE: this server becomes a replica of the shard that a node leads. `is_empty`: it has
+    /// no keys.
+    pub fn replicate(&self, id: &str, is_empty: bool) -> Outcome {
+        let Some(primary) = self.map.node(id) else { return Err(Refusal::unknown(id)) };
+        if *self.me.node.id == *id {
+            return Err(Refusal::new("ERR Can't replicate myself"));
+        }
+        if !self.map.is_primary(primary) {
+            return Err(Refusal::new("ERR I can only replicate a master, not a replica."));
+        }
+        // It knows another node, so the other knows it.
+        let Some(own) = self.own() else { return Err(Refusal::unknown(id)) };
+        if own.known.shard == primary.known.shard {
+            return Ok(Change::default());
+        }
+        let has_slots = !self.slots_of(&own.known.shard).slots.is_empty();
+        if self.map.is_primary(own) && (has_slots || !is_empty) {
+            return Err(Refusal::new(
+                "ERR To set a master the node must be empty and without assigned slots.",
+            ));
+        }
+        let mut change = self.begin();
+        self.leave_shard(&mut change, own)?;
+        let node = KnownNode { shard: Arc::clone(&primary.known.shard), ..own.known.clone() };
+        self.put_known(&mut change, &own.name, &node);
+        Ok(change)
+    }
+
+    /// SETSLOT. `has_keys`: this server has keys of the slot.
+    pub fn set_slot(&self, slot: u16, wanted: &SlotChange, has_keys: bool) -> Outcome {
+        let Some(own) = self.own() else {
+            return match wanted {
+                SlotChange::Stable => Ok(Change::default()),
+                SlotChange::Node(id) => Err(Refusal::unknown(id)),
+                SlotChange::Migrating(_) => {
+                    Err(Refusal(format!("ERR I'm not the owner of hash slot {slot}")))
+                }
+                SlotChange::Importing(id) => Err(unknown_peer(id)),
+            };
+        };
+        if !self.map.is_primary(own) {
+            return Err(Refusal::new("ERR You can use SETSLOT only with masters."));
+        }
+        let shard = &own.known.shard;
+        let is_own = self.map.owner(slot) == Some(shard);
+        let mut slots = self.slots_of(shard);
+        match wanted {
+            SlotChange::Migrating(_) if !is_own => {
+                Err(Refusal(format!("ERR I'm not the owner of hash slot {slot}")))
+            }
+            SlotChange::Importing(_) if is_own => {
+                Err(Refusal(format!("ERR I'm already the owner of hash slot {slot}")))
+            }
+            SlotChange::Migrating(id) | SlotChange::Importing(id) => {
+                let peer = self.map.node(id).ok_or_else(|| unknown_peer(id))?;
+                if !self.map.is_primary(peer) {
+                    return Err(Refusal::new("ERR Target node is not a master"));
+                }
+                let moves = if is_own { &mut slots.migrating } else { &mut slots.importing };
+                moves.insert(slot, Arc::clone(&peer.known.id));
+                let mut change = self.begin();
+                self.put_slots(&mut change, shard, &slots);
+                Ok(change)
+            }
+            SlotChange::Stable => {
+                let was_moving =
+                    slots.migrating.remove(&slot).is_some() | slots.importing.remove(&slot).is_some();
+                if !was_moving {
+                    return Ok(Change::default());
+                }
+                let mut change = self.begin();
+                self.put_slots(&mut change, shard, &slots);
+                Ok(change)
+            }
+            SlotChange::Node(id) => self.give_slot(slot, id, is_own, has_keys),
+        }
+    }
+
+    /// SETSLOT NODE: the slot belongs to the shard of a node. It is for the two that the slot goes
+    /// from and to, or for anyone if it is nobody's: what all agree on need not be told each.
+    fn give_slot(&self, slot: u16, id: &str, is_own: bool, has_keys: bool) -> Outcome {
+        let target = self.map.node(id).ok_or_else(|| Refusal::unknown(id))?;
+        if !self.map.is_primary(target) {
+            return Err(Refusal::new("ERR Target node is not a master"));
+        }
+        let (to, from) = (&target.known.shard, self.map.owner(slot));
+        let is_moving =
+            |shard: &ShardSlots| shard.migrating.contains_key(&slot) || shard.importing.contains_key(&slot);
+        if from == Some(to) && !is_moving(&self.slots_of(to)) {
+            return Ok(Change::default());
+        }
+        if is_own && to != &self.own_shard() && has_keys {
+            return Err(Refusal(format!(
+                "ERR Can't assign hashslot {slot} to a different node while I still hold keys for this hash slot."
+            )));
+        }
+        let is_target = *target.known.id == *self.me.node.id;
+        if from.is_some_and(|from| from != to) && !is_own && !is_target {
+            return Err(Refusal(format!(
+                "ERR Slot {slot} belongs to another node: send this to that node or to the slot's new one"
+            )));
+        }
+        let mut change = self.begin();
+        if let Some(from) = from.filter(|from| *from != to) {
+            let mut slots = self.slots_of(from);
+            slots.slots.remove(slot);
+            slots.migrating.remove(&slot);
+            self.put_slots(&mut change, from, &slots);
+        }
+        let mut slots = self.slots_of(to);
+        slots.slots.insert(slot);
+        slots.importing.remove(&slot);
+        slots.migrating.remove(&slot);
+        slots.config_epoch = self.map.epoch + 1;
+        self.put_slots(&mut change, to, &slots);
+        Ok(change)
+    }
+
+    /// BUMPEPOCH: the shard's configuration epoch becomes the greatest. No change if it is that
+    /// already.
+    pub fn bump_epoch(&self) -> Outcome {
+        let shard = self.own_shard();
+        let mut slots = self.slots_of(&shard);
+        let others = self.map.shards.iter().filter(|(id, _)| **id != shard);
+        let greatest = others.map(|(_, shard)| shard.slots.config_epoch).max().unwrap_or(0);
+        if slots.config_epoch > greatest {
+            return Ok(Change::default());
+        }
+        slots.config_epoch = self.map.epoch + 1;
+        let mut change = self.joined();
+        self.put_slots(&mut change, &shard, &slots);
+        Ok(change)
+    }
+}
+
+fn unknown_peer(id: &str) -> Refusal {
+    Refusal(format!("ERR I don't know about node {id}"))
+}
+
+/// The slots as a set, if none is named twice.
+fn each_once(slots: &[u16]) -> Result<SlotSet, Refusal> {
+    let mut set = SlotSet::default();
+    match slots.iter().find(|&&slot| !set.insert(slot)) {
+        Some(slot) => Err(Refusal(format!("ERR Slot {slot} specified multiple times"))),
+        None => Ok(set),
+    }
+}

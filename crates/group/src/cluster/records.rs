@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The records that a cluster has besides those of its groups.
+//!
+//! | key under `/braid/<cluster>/` | value | lives |
+//! | --- | --- | --- |
+//! | `known/<name>` | [`KnownNode`]: a node of the cluster, and its shard | for ever |
+//! | `epoch` | a number | for ever |
+//! | `slots/<shard>` | [`ShardSlots`]: the slots of a shard, and those on their way | for ever |
+//!
+//! Whoever changes one of the others raises the epoch, and compares it: changes come one after the
+//! other.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use braid_base::crc::HASH_SLOTS;
+use serde_json::{Value, json};
+
+use super::slot_set::SlotSet;
+use crate::record::{RecordError, read_json};
+
+/// The name of the epoch's key.
+pub(crate) const EPOCH: &str = "epoch";
+
+/// Digits of the id of a node or shard.
+const ID_LEN: usize = 40;
+
+/// Whether text is the id of a node or shard: 40 lower-case hexadecimal digits.
+pub fn is_id(text: &str) -> bool {
+    text.len() == ID_LEN && text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'))
+}
+
+/// A node that belongs to the cluster, alive or not.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KnownNode {
+    pub id: Arc<str>,
+    /// The shard that it is in: the id of the node that founded it.
+    pub shard: Arc<str>,
+    /// Where it was when it joined. As long as it lives, its record as a server tells better.
+    pub host: Box<str>,
+    pub port: u16,
+    pub tls_port: u16,
+}
+
+impl KnownNode {
+    pub fn to_json(&self) -> String {
+        json!({
+            "id": *self.id, "shard": *self.shard,
+            "host": self.host, "port": self.port, "tls-port": self.tls_port,
+        })
+        .to_string()
+    }
+
+    pub fn from_json(text: &str) -> Result<KnownNode, RecordError> {
+        read_json(text, "the record of a node", |value| {
+            let id = |name: &str| value[name].as_str().filter(|text| is_id(text)).map(Arc::from);
+            let port = |name: &str| u16::try_from(value[name].as_u64().unwrap_or(0)).ok();
+            Some(KnownNode {
+                id: id("id")?,
+                shard: id("shard")?,
+                host: value["host"].as_str().unwrap_or("").into(),
+                port: port("port")?,
+                tls_port: port("tls-port")?,
+            })
+        })
+    }
+}
+
+/// The slots of a shard.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ShardSlots {
+    pub slots: SlotSet,
+    /// Grows over the whole cluster with each change of a slot's owner.
+    pub config_epoch: u64,
+    /// Slots on their way to another node, key by key (SETSLOT MIGRATING), and that node's id.
+    pub migrating: BTreeMap<u16, Arc<str>>,
+    /// Slots on their way here, and the id of the node that they come from.
+    pub importing: BTreeMap<u16, Arc<str>>,
+}
+
+impl ShardSlots {
+    pub fn to_json(&self) -> String {
+        let moves = |moves: &BTreeMap<u16, Arc<str>>| {
+            let pairs = moves.iter().map(|(slot, id)| (slot.to_string(), Value::from(&**id)));
+            Value::Object(pairs.collect())
+        };
+        let mut value = json!({ "slots": self.slots.to_string(), "config-epoch": self.config_epoch });
+        if !self.migrating.is_empty() {
+            value["migrating"] = moves(&self.migrating);
+        }
+        if !self.importing.is_empty() {
+            value["importing"] = moves(&self.importing);
+        }
+        value.to_string()
+    }
+
+    pub fn from_json(text: &str) -> Result<ShardSlots, RecordError> {
+        read_json(text, "the record of a shard's slots", |value| {
+            let moves = |name: &str| -> Option<BTreeMap<u16, Arc<str>>> {
+                let Some(moves) = value.get(name) else { return Some(BTreeMap::new()) };
+                let one = |(slot, id): (&String, &Value)| {
+                    let slot = slot.parse().ok().filter(|&slot: &u16| slot < HASH_SLOTS)?;
+                    Some((slot, Arc::from(id.as_str().filter(|text| is_id(text))?)))
+                };
+                moves.as_object()?.iter().map(one).collect()
+            };
+            Some(ShardSlots {
+                slots: value["slots"].as_str()?.parse().ok()?,
+                config_epoch: value["config-epoch"].as_u64().unwrap_or(0),
+                migrating: moves("migrating")?,
+                importing: moves("importing")?,
+            })
+        })
+    }
+}

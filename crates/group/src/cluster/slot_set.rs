@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! A set of hash slots.
+
+use std::fmt;
+use std::str::FromStr;
+
+use braid_base::crc::HASH_SLOTS;
+
+const WORDS: usize = HASH_SLOTS as usize / 64;
+
+/// A set of hash slots: a bit for each. Written as ranges: `0-5460,7000`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SlotSet(Box<[u64; WORDS]>);
+
+/// Text that is no set of slots.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("slots are numbers and ranges of 0 to 16383 with commas between")]
+pub struct BadSlots;
+
+impl Default for SlotSet {
+    fn default() -> SlotSet {
+        SlotSet(Box::new([0; WORDS]))
+    }
+}
+
+impl SlotSet {
+    /// All slots.
+    pub fn all() -> SlotSet {
+        SlotSet(Box::new([u64::MAX; WORDS]))
+    }
+
+    /// Slots above the last one are in no set.
+    pub fn contains(&self, slot: u16) -> bool {
+        let word = self.0.get(usize::from(slot / 64));
+        word.is_some_and(|word| word >> (slot % 64) & 1 == 1)
+    }
+
+    /// Adds a slot. False if it was there; slots above the last one are not added.
+    pub fn insert(&mut self, slot: u16) -> bool {
+        let Some(word) = self.0.get_mut(usize::from(slot / 64)) else { return false };
+        let before = *word;
+        *word |= 1 << (slot % 64);
+        *word != before
+    }
+
+    /// Removes a slot. False if it was not there.
+    pub fn remove(&mut self, slot: u16) -> bool {
+        let Some(word) = self.0.get_mut(usize::from(slot / 64)) else { return false };
+        let before = *word;
+        *word &= !(1 << (slot % 64));
+        *word != before
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(|&word| word == 0)
+    }
+
+    /// The slots in order.
+    pub fn iter(&self) -> impl Iterator<Item = u16> + '_ {
+        (0..HASH_SLOTS).filter(|&slot| self.contains(slot))
+    }
+
+    /// The slots in order, as first and last of each run.
+    pub fn ranges(&self) -> Vec<(u16, u16)> {
+        let mut ranges: Vec<(u16, u16)> = Vec::new();
+        for slot in self.iter() {
+            match ranges.last_mut() {
+                Some((_, last)) if *last + 1 == slot => *last = slot,
+                _ => ranges.push((slot, slot)),
+            }
+        }
+        ranges
+    }
+}
+
+impl FromIterator<u16> for SlotSet {
+    fn from_iter<I: IntoIterator<Item = u16>>(slots: I) -> SlotSet {
+        let mut set = SlotSet::default();
+        for slot in slots {
+            set.insert(slot);
+        }
+        set
+    }
+}
+
+impl fmt::Display for SlotSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (first, last)) in self.ranges().into_iter().enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            match first == last {
+                true => write!(f, "{comma}{first}")?,
+                false => write!(f, "{comma}{first}-{last}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for SlotSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{{{self}}}")
+    }
+}
+
+impl FromStr for SlotSet {
+    type Err = BadSlots;
+
+    fn from_str(text: &str) -> Result<SlotSet, BadSlots> {
+        let mut set = SlotSet::default();
+        let number = |text: &str| {
+            let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+            let slot = text.parse().ok().filter(|&slot: &u16| is_number && slot < HASH_SLOTS);
+            slot.ok_or(BadSlots)
+        };
+        for part in text.split(',').filter(|_| !text.is_empty()) {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let (first, last) = (number(first)?, number(last)?);
+            if first > last {
+                return Err(BadSlots);
+            }
+            for slot in first..=last {
+                set.insert(slot);
+            }
+        }
+        Ok(set)
+    }
+}

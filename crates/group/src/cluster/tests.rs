@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Changes of a cluster against a store that compares as etcd does.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use braid_base::crc::HASH_SLOTS;
+use proptest::prelude::*;
+
+use super::changes::{Me, Operator, SlotChange};
+use super::*;
+use crate::record::{Expected, Holder, Keys, MemberId, Node, Record, Shard};
+
+/// Records with revisions, and transactions on them.
+#[derive(Default)]
+struct Store {
+    records: BTreeMap<String, (String, u64)>,
+    revision: u64,
+}
+
+impl Store {
+    fn put(&mut self, key: String, value: String) {
+        self.revision += 1;
+        self.records.insert(key, (value, self.revision));
+    }
+
+    /// False if a record is not as it has to be.
+    fn commit(&mut self, change: &Change) -> bool {
+        let is_as_expected = |(key, expected): &(String, Expected)| match expected {
+            Expected::Absent => !self.records.contains_key(key),
+            Expected::Revision(revision) => self.records.get(key).is_some_and(|(_, at)| at == revision),
+            Expected::Anything => true,
+        };
+        if !change.compares.iter().all(is_as_expected) {
+            return false;
+        }
+        self.revision += 1;
+        for write in &change.writes {
+            match write {
+                Write::Put { key, value } => {
+                    self.records.insert(key.clone(), (value.clone(), self.revision));
+                }
+                Write::Delete { key } => drop(self.records.remove(key)),
+            }
+        }
+        true
+    }
+
+    fn map(&self) -> Map {
+        let record = |(key, (value, revision)): (&'_ String, &'_ (String, u64))| {
+            (key.clone(), value.clone(), *revision)
+        };
+        let all: Vec<_> = self.records.iter().map(record).collect();
+        let records = all.iter().map(|(key, value, revision)| Record {
+            key: key.as_bytes(),
+            value: value.as_bytes(),
+            revision: *revision,
+            lease: 1,
+        });
+        Map::read(&keys(), records, self.revision)
+    }
+
+    /// A server is alive.
+    fn start(&mut self, index: usize) {
+        let node = Node {
+            run: "r".into(),
+            host: "h".into(),
+            port: 7000 + index as u16,
+            id: id(index).into(),
+            ..Node::default()
+        };
+        self.put(keys().node(&name(index)), node.to_json());
+    }
+
+    /// It leads the shard that it has founded.
+    fn lead(&mut self, index: usize) {
+        let keys = Keys::of_shard("c", &id(index));
+        let member = MemberId::new(&name(index), "r");
+        let shard = Shard {
+            epoch: 1,
+            primary: member.clone(),
+            in_sync: [member.clone()].into(),
+            lease: 1,
+            is_handed_over: false,
+            is_on_disk: false,
+            base: None,
+        };
+        self.put(keys.shard(), shard.to_json());
+        self.put(keys.holder(), Holder { epoch: 1, member, lease: 1 }.to_json());
+    }
+}
+
+fn keys() -> Keys {
+    Keys::of_shard("c", "0")
+}
+
+fn id(index: usize) -> String {
+    format!("{index:040x}")
+}
+
+fn name(index: usize) -> String {
+    format!("n{index}")
+}
+
+fn me(index: usize) -> Me {
+    let id: Arc<str> = id(index).into();
+    let port = 7000 + index as u16;
+    let node = KnownNode { shard: Arc::clone(&id), id, host: "h".into(), port, tls_port: 0 };
+    Me { name: name(index).into(), node }
+}
+
+type Outcome = Result<Change, Refusal>;
+
+/// Works out a change at a server, and commits it. The error is that of the request.
+fn run(
+    store: &mut Store,
+    index: usize,
+    request: impl FnOnce(&Operator<'_>) -> Outcome,
+) -> Result<(), String> {
+    let (map, keys, me) = (store.map(), keys(), me(index));
+    let change = request(&Operator { map: &map, keys: &keys, me: &me }).map_err(|refusal| refusal.0)?;
+    assert!(store.commit(&change), "nothing has happened in between");
+    Ok(())
+}
+
+/// As redis-cli creates a cluster: slots, introductions.
+fn create(store: &mut Store, nodes: usize) {
+    for index in 0..nodes {
+        store.start(index);
+        let slots: Vec<u16> = (0..HASH_SLOTS).filter(|slot| usize::from(*slot) % nodes == index).collect();
+        run(store, index, |operator| operator.add_slots(&slots)).expect("slots are free");
+        store.lead(index);
+        run(store, index, |operator| operator.meet(&id(0), "h")).expect("both are known");
+    }
+}
+
+#[test]
+fn sets_of_slots_are_written_as_ranges() {
+    let set: SlotSet = [3, 4, 5, 9, 16_383, 63, 64].into_iter().collect();
+    assert_eq!(set.to_string(), "3-5,9,63-64,16383");
+    assert_eq!("3-5,9,63-64,16383".parse(), Ok(set));
+    assert_eq!("".parse(), Ok(SlotSet::default()));
+    assert_eq!(SlotSet::all().to_string(), "0-16383");
+    for wrong in ["1-", "-1", "2-1", "16384", "1,,2", "x", "+1", "1-2-3"] {
+        assert!(wrong.parse::<SlotSet>().is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn records_come_back_as_they_were() {
+    let known = me(5).node;
+    assert_eq!(KnownNode::from_json(&known.to_json()), Ok(known));
+    let slots = ShardSlots {
+        slots: [1, 2, 9].into_iter().collect(),
+        config_epoch: 4,
+        migrating: [(1, Arc::from(id(3)))].into(),
+        importing: [(7, Arc::from(id(4)))].into(),
+    };
+    assert_eq!(ShardSlots::from_json(&slots.to_json()), Ok(slots));
+    for damaged in
+        ["", "{}", r#"{"slots":"0-16384"}"#, r#"{"slots":"1","migrating":{"1":"x"}}"#, r#"{"slots":1}"#]
+    {
+        assert!(ShardSlots::from_json(damaged).is_err(), "{damaged}");
+    }
+    assert!(KnownNode::from_json(r#"{"id":"x","shard":"x"}"#).is_err());
+}
+
+#[test]
+fn a_cluster_is_made_and_grows() {
+    let mut store = Store::default();
+    create(&mut store, 3);
+    let map = store.map();
+    assert_eq!((map.nodes.len(), map.size(), map.is_complete()), (3, 3, true));
+    assert_eq!(map.owner(4).map(|id| &**id), Some(id(1).as_str()));
+    // A fourth node, which becomes a replica of the second.
+    store.start(3);
+    let refused = |result: Result<(), String>| result.expect_err("refused");
+    assert_eq!(
+        refused(run(&mut store, 3, |operator| operator.replicate(&id(9), true))),
+        format!("ERR Unknown node {}", id(9))
+    );
+    run(&mut store, 0, |operator| operator.meet(&id(3), "10.0.0.3")).expect("it is alive");
+    assert_eq!(&*store.map().nodes[&*id(3)].known.host, "10.0.0.3");
+    assert!(
+        refused(run(&mut store, 0, |operator| operator.replicate(&id(1), true))).contains("must be empty")
+    );
+    assert!(
+        refused(run(&mut store, 3, |operator| operator.replicate(&id(1), false))).contains("must be empty")
+    );
+    run(&mut store, 3, |operator| operator.replicate(&id(1), true)).expect("it is empty");
+    let map = store.map();
+    assert_eq!(map.members(&id(1)).count(), 2);
+    assert!(!map.shards.contains_key(&*id(3)), "its own shard is gone");
+    assert!(
+        refused(run(&mut store, 0, |operator| operator.replicate(&id(3), true)))
+            .contains("only replicate a master")
+    );
+    // It goes again.
+    run(&mut store, 0, |operator| operator.forget(&id(3))).expect("a replica");
+    assert_eq!(store.map().members(&id(1)).count(), 1);
+    assert!(refused(run(&mut store, 0, |operator| operator.forget(&id(1)))).contains("assigned slots"));
+}
+
+#[test]
+fn a_slot_moves_key_by_key() {
+    let mut store = Store::default();
+    create(&mut store, 2);
+    run(&mut store, 1, |operator| operator.set_slot(4, &SlotChange::Importing(id(0)), false))
+        .expect("importing");
+    run(&mut store, 0, |operator| operator.set_slot(4, &SlotChange::Migrating(id(1)), true))
+        .expect("migrating");
+    assert_eq!(store.map().shards[&*id(0)].slots.migrating.len(), 1);
+    let with_keys = run(&mut store, 0, |operator| operator.set_slot(4, &SlotChange::Node(id(1)), true));
+    assert!(with_keys.expect_err("keys are there").contains("still hold keys"));
+    run(&mut store, 1, |operator| operator.set_slot(4, &SlotChange::Node(id(1)), true))
+        .expect("the new owner says so");
+    let map = store.map();
+    assert_eq!(map.owner(4).map(|id| &**id), Some(id(1).as_str()));
+    assert!(map.shards[&*id(0)].slots.migrating.is_empty() && map.shards[&*id(1)].slots.importing.is_empty());
+    assert!(map.shards[&*id(1)].slots.config_epoch > map.shards[&*id(0)].slots.config_epoch);
+    // The others are told, too: nothing is to be done.
+    run(&mut store, 0, |operator| operator.set_slot(4, &SlotChange::Node(id(1)), false)).expect("it is so");
+}
+
+#[derive(Clone, Debug)]
+enum Request {
+    Add(Vec<u16>),
+    Delete(Vec<u16>),
+    Flush,
+    Meet(usize),
+    Forget(usize),
+    Leave,
+    Replicate(usize),
+    Set(u16, SlotChange),
+    Bump,
+}
+
+fn request() -> impl Strategy<Value = Request> {
+    let slot = || prop_oneof![0u16..6, Just(16_383)];
+    let slots = move || prop::collection::vec(slot(), 1..4);
+    let node = || 0usize..4;
+    prop_oneof![
+        slots().prop_map(Request::Add),
+        slots().prop_map(Request::Delete),
+        Just(Request::Flush),
+        node().prop_map(Request::Meet),
+        node().prop_map(Request::Forget),
+        Just(Request::Leave),
+        node().prop_map(Request::Replicate),
+        (slot(), node()).prop_map(|(slot, node)| Request::Set(slot, SlotChange::Node(id(node)))),
+        (slot(), node()).prop_map(|(slot, node)| Request::Set(slot, SlotChange::Migrating(id(node)))),
+        (slot(), node()).prop_map(|(slot, node)| Request::Set(slot, SlotChange::Importing(id(node)))),
+        slot().prop_map(|slot| Request::Set(slot, SlotChange::Stable)),
+        Just(Request::Bump),
+    ]
+}
+
+fn work_out(operator: &Operator<'_>, request: &Request) -> Outcome {
+    match request {
+        Request::Add(slots) => operator.add_slots(slots),
+        Request::Delete(slots) => operator.delete_slots(slots),
+        Request::Flush => operator.flush_slots(),
+        Request::Meet(node) => operator.meet(&id(*node), "h"),
+        Request::Forget(node) => operator.forget(&id(*node)),
+        Request::Leave => operator.leave(),
+        Request::Replicate(node) => operator.replicate(&id(*node), true),
+        Request::Set(slot, change) => operator.set_slot(*slot, change, false),
+        Request::Bump => operator.bump_epoch(),
+    }
+}
+
+proptest! {
+    /// Servers work out changes from maps that are late, in any order: no slot ever has two owners,
+    /// no node is in a shard without a record of it, and epochs only grow.
+    #[test]
+    fn no_slot_has_two_owners(
+        requests in prop::collection::vec((0usize..4, request(), 0usize..6), 1..80),
+    ) {
+        let mut store = Store::default();
+        (0..4).for_each(|index| store.start(index));
+        let mut maps = vec![store.map()];
+        for (index, request, age) in requests {
+            let (map, keys, me) = (&maps[maps.len().saturating_sub(1 + age)], keys(), me(index));
+            let Ok(change) = work_out(&Operator { map, keys: &keys, me: &me }, &request) else { continue };
+            if change.writes.is_empty() || !store.commit(&change) {
+                continue;
+            }
+            let (before, now) = (maps.last().expect("a map").epoch, store.map());
+            prop_assert!(now.epoch > before, "{} then {}", before, now.epoch);
+            let owned: usize = now.shards.values().map(|shard| shard.slots.slots.len()).sum();
+            prop_assert_eq!(owned, now.covered().len(), "after {:?} of {}", request, index);
+            for (id, shard) in &now.shards {
+                let has_owner = now.members(id).next().is_some();
+                prop_assert!(has_owner || shard.slots.slots.is_empty(), "slots of nobody after {:?}", request);
+            }
+            // Its founder leads a shard that has none yet.
+            for node in now.nodes.values().filter(|node| node.known.shard == node.known.id) {
+                if now.shards[&node.known.shard].record.is_none() {
+                    let index = usize::from_str_radix(&node.known.id, 16).expect("an index");
+                    store.lead(index);
+                }
+            }
+            maps.push(store.map());
+        }
+    }
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Primaries that die, and nodes that come back.
+
+use std::time::{Duration, Instant};
+
+use braid_tests::{RawClient, Value};
+use rustix::process::Signal;
+
+use crate::Cluster;
+
+/// A key of each of two shards.
+const KEYS: [&str; 2] = ["hello", "foo"];
+
+fn says(cluster: &Cluster, index: usize, of: &str, flags: &str) -> bool {
+    cluster.lines(index).iter().any(|line| line.starts_with(of) && line.contains(flags))
+}
+
+#[test]
+fn a_replica_takes_over_and_the_primary_comes_back_as_one() {
+    let durable = ["--sync-writes", "yes", "--min-sync-replicas", "1"];
+    let Some(mut cluster) = Cluster::create(4, 2, &durable) else { return };
+    let ids: Vec<String> = (0..4).map(|index| cluster.id(index)).collect();
+    for key in KEYS {
+        cluster.wait_for("writes are acknowledged", || {
+            cluster.call(&format!("SET {key} before")) == Value::Simple("OK".into())
+        });
+    }
+    cluster.nodes[0].signal(Signal::KILL);
+    cluster.nodes[0].wait();
+    // A client keeps the other shard, and finds the new primary.
+    cluster.wait_for("the replica has taken over", || says(&cluster, 1, &ids[2], "master"));
+    assert!(says(&cluster, 1, &ids[0], "slave,fail"), "{:?}", cluster.lines(1));
+    assert_eq!(cluster.call("GET hello"), Value::Bulk("before".into()));
+    assert_eq!(cluster.call("SET foo after"), Value::Simple("OK".into()), "the other shard is not concerned");
+    cluster.restart(0);
+    cluster.wait_for("the old primary is a replica", || {
+        says(&cluster, 0, &ids[0], "myself,slave")
+            && cluster.client(0).call("ROLE").to_string().contains("connected")
+    });
+    cluster.wait_for("it is in sync, and writes go on", || {
+        cluster.call("SET hello after") == Value::Simple("OK".into())
+    });
+    // Reads of a replica are for clients that say so.
+    let mut reader = cluster.client(0);
+    assert!(reader.call("GET hello").to_string().contains("MOVED"));
+    reader.ok("READONLY");
+    cluster.wait_for("the replica has it", || reader.call("GET hello") == Value::Bulk("after".into()));
+    assert!(reader.call("SET hello x").to_string().contains("MOVED"));
+}
+
+#[test]
+fn a_replica_takes_over_when_asked() {
+    let Some(cluster) = Cluster::create(3, 1, &[]) else { return };
+    assert_eq!(cluster.call("SET hello 1"), Value::Simple("OK".into()));
+    let id = cluster.id(2);
+    cluster.wait_for("the replica is in sync", || {
+        cluster.client(2).call("CLUSTER FAILOVER") == Value::Simple("OK".into())
+    });
+    cluster.wait_for("it leads", || says(&cluster, 0, &id, "master"));
+    cluster.wait_for("it serves", || cluster.call("GET hello") == Value::Bulk("1".into()));
+    cluster.wait_for("another one is refused", || {
+        cluster.client(1).call("CLUSTER FAILOVER TAKEOVER").to_string().contains("the primary is alive")
+    });
+}
+
+/// Writes to a shard for a while; how long the longest pause was.
+fn longest_pause(client: &mut RawClient, key: &str, time: Duration) -> Duration {
+    let (begin, mut last, mut longest) = (Instant::now(), Instant::now(), Duration::ZERO);
+    while begin.elapsed() < time {
+        assert!(matches!(client.call(&format!("INCR n:{{{key}}}")), Value::Integer(_)));
+        longest = longest.max(last.elapsed());
+        last = Instant::now();
+    }
+    longest
+}
+
+#[test]
+fn service_goes_on_without_etcd_and_after_a_restart_of_all() {
+    let more =
+        ["--appendonly", "yes", "--appendfsync", "always", "--sync-writes", "yes", "--sync-level", "disk"];
+    let Some(mut cluster) = Cluster::create(4, 2, &more) else { return };
+    let primary =
+        (0..2).find(|&index| !cluster.client(index).call("GET hello").to_string().contains("MOVED"));
+    let primary = primary.expect("one has the slot");
+    cluster.etcd.stop();
+    let pause = longest_pause(&mut cluster.client(primary), "hello", Duration::from_secs(6));
+    assert!(pause < Duration::from_secs(3), "{pause:?}");
+    cluster.etcd.restart();
+    let before = cluster.client(primary).call("GET n:{hello}");
+    for signal in [Signal::STOP, Signal::KILL] {
+        cluster.nodes.iter().for_each(|node| node.signal(signal));
+    }
+    for index in 0..4 {
+        cluster.nodes[index].wait();
+        cluster.restart(index);
+    }
+    cluster.wait_for("the cluster is back", || cluster.call("GET n:{hello}") == before);
+}

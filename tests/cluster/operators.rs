@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Commands of operators, and records that are not as they should be.
+
+use braid_tests::{Value, wait_for};
+
+use crate::Cluster;
+
+fn error(cluster: &Cluster, index: usize, request: &str) -> String {
+    match cluster.client(index).call(request) {
+        Value::Error(text) => String::from_utf8_lossy(&text).into_owned(),
+        other => panic!("{request}: {other}"),
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused_in_words() {
+    let Some(cluster) = Cluster::start(3, &[]) else { return };
+    assert_eq!(cluster.lines(0).len(), 1, "a new node is alone");
+    assert!(error(&cluster, 0, "SET k v").starts_with("CLUSTERDOWN Hash slot not served"));
+    cluster.client(0).ok("CLUSTER ADDSLOTSRANGE 0 16383");
+    let (own, other) = (cluster.id(0), cluster.id(1));
+    assert_eq!(error(&cluster, 1, "CLUSTER ADDSLOTS 5"), "ERR Slot 5 is already busy");
+    assert_eq!(cluster.lines(1).len(), 1, "what was refused has not made it join");
+    assert!(error(&cluster, 0, "CLUSTER MEET 127.0.0.1 1").contains("cannot be met"));
+    assert!(error(&cluster, 0, "CLUSTER MEET 127.0.0.1 x").contains("Invalid base port"));
+    cluster.client(0).ok(&format!("CLUSTER MEET 127.0.0.1 {}", cluster.nodes[1].port()));
+    // Each has seen it when the command is answered; the other a moment later.
+    assert_eq!(cluster.lines(0).len(), 2);
+    wait_for("the other sees it", || cluster.lines(1).len() == 2);
+    let unknown = "0123456789012345678901234567890123456789";
+    for (index, request, expected) in [
+        (0, format!("CLUSTER REPLICATE {unknown}"), format!("ERR Unknown node {unknown}")),
+        (0, format!("CLUSTER REPLICATE {own}"), "ERR Can't replicate myself".into()),
+        (
+            0,
+            format!("CLUSTER REPLICATE {other}"),
+            "ERR To set a master the node must be empty and without assigned slots.".into(),
+        ),
+        (0, format!("CLUSTER FORGET {unknown}"), format!("ERR Unknown node {unknown}")),
+        (0, format!("CLUSTER FORGET {own}"), "ERR I tried hard but I can't forget myself...".into()),
+        (1, format!("CLUSTER SETSLOT 1 MIGRATING {own}"), "ERR I'm not the owner of hash slot 1".into()),
+        (
+            0,
+            format!("CLUSTER SETSLOT 1 IMPORTING {other}"),
+            "ERR I'm already the owner of hash slot 1".into(),
+        ),
+        (1, "CLUSTER DELSLOTS 1".into(), "ERR Slot 1 belongs to another node: send it there".into()),
+        (0, "CLUSTER FAILOVER".into(), "ERR You should send CLUSTER FAILOVER to a replica".into()),
+        (0, "REPLICAOF 127.0.0.1 1".into(), "ERR REPLICAOF not allowed in cluster mode.".into()),
+    ] {
+        assert_eq!(error(&cluster, index, &request), expected, "{request}");
+    }
+    let mut client = cluster.client(0);
+    client.ok("MULTI");
+    assert_eq!(client.call("CLUSTER BUMPEPOCH"), Value::Simple("QUEUED".into()));
+    assert!(client.call("EXEC").to_string().contains("not allowed in a transaction"));
+    // A node leaves, and is told to be forgotten by tools that do not know.
+    cluster.client(1).ok("CLUSTER RESET SOFT");
+    wait_for("it is alone", || cluster.lines(0).len() == 1 && cluster.lines(1).len() == 1);
+    cluster.client(0).ok(&format!("CLUSTER FORGET {other}"));
+}
+
+#[test]
+fn damaged_and_foreign_records_do_no_harm() {
+    let Some(cluster) = Cluster::create(2, 2, &[]) else { return };
+    cluster.put_record("known/n7", "{");
+    cluster.put_record("known/n8", r#"{"id":"short","shard":"short"}"#);
+    cluster.put_record("slots/0123456789012345678901234567890123456789", r#"{"slots":"0-99999"}"#);
+    cluster.put_record("something/else", "x");
+    wait_for("the log tells", || cluster.nodes[0].log().contains("not understood"));
+    assert_eq!(cluster.call("SET k v"), Value::Simple("OK".into()));
+    assert_eq!(cluster.call("GET k"), Value::Bulk("v".into()));
+    assert_eq!(cluster.lines(1).len(), 2);
+}
+
+#[test]
+fn records_that_are_lost_do_not_stop_the_nodes() {
+    let Some(cluster) = Cluster::create(2, 2, &[]) else { return };
+    assert_eq!(cluster.call("SET k v"), Value::Simple("OK".into()));
+    cluster.etcd.post("/v3/kv/deleterange", r#"{"key":"L2JyYWlkLw==","range_end":"L2JyYWlkMA=="}"#);
+    for index in 0..2 {
+        cluster.wait_for("the log tells", || cluster.nodes[index].log().contains("are older (epoch 0)"));
+    }
+    assert_eq!(cluster.call("GET k"), Value::Bulk("v".into()));
+    assert!(error(&cluster, 0, "CLUSTER BUMPEPOCH").contains("older than what this node knows"));
+}
