@@ -7,6 +7,7 @@
 //! Needs an `etcd` in `BRAID_PEERS_DIR` or on PATH; without one the tests are skipped.
 
 mod failover;
+mod moves;
 mod operators;
 mod redirections;
 mod tools;
@@ -117,6 +118,13 @@ impl Cluster {
                 role.contains("master") && is_primary || role.contains("connected") && !is_primary
             };
             self.wait_for(&format!("node {index} has its role"), has_its_role);
+            let records = |text: &str| self.nodes[index].log().contains(text);
+            let has_begun = || {
+                records("is the primary of the group now")
+                    || records("is a replica of")
+                    || records("is in no shard")
+            };
+            self.wait_for(&format!("node {index} has its part in its group"), has_begun);
         }
     }
 

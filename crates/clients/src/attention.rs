@@ -51,6 +51,9 @@ pub const FORMER_PRIMARY: u64 = 1 << 17;
 /// This server is a node of a cluster of several: slots may be elsewhere.
 pub const OTHER_NODES: u64 = 1 << 18;
 
+/// Slots are being handed over to another node: commands that reach them wait.
+pub const HELD_SLOTS: u64 = 1 << 19;
+
 /// This server may not serve at present. Never set in the shared word: each thread checks it for
 /// each batch.
 pub const FENCED: u64 = 1 << 7;

@@ -23,6 +23,8 @@ pub enum Message {
     Served { id: u64, reply: Vec<u8>, written_to: u64 },
     /// A precomputed result is ready: run the command again.
     RunAgain(u64),
+    /// Slots are not served here any more: end the client's subscriptions to their shard channels.
+    LeaveSlots(u64),
     /// A replica has data to send.
     Feed(u64),
     /// A pause has ended or become shorter: check postponed clients again.
@@ -45,6 +47,7 @@ impl Message {
             | Message::Feed(id)
             | Message::Unblock { id, .. }
             | Message::RunAgain(id)
+            | Message::LeaveSlots(id)
             | Message::Served { id, .. } => Some(*id),
             Message::Resume
             | Message::Accepted(_)

@@ -4,7 +4,7 @@
 //! (`braid_engine::cluster_map`); otherwise all of them answer that there is none.
 //!
 //! What tells of the cluster is in `describe.rs`, what tells of slots in `slots.rs`, what changes
-//! the cluster in `operators.rs`.
+//! the cluster in `operators.rs`, what moves slots at once in `moves.rs`.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -14,6 +14,7 @@ use braid_engine::{Call, Engine, Handler, Row};
 use braid_spec::{Category, CommandError, CommandResult, Flags, Group, Scope};
 
 mod describe;
+mod moves;
 mod operators;
 mod slots;
 
@@ -48,6 +49,14 @@ const SUBCOMMANDS: &[Row] = &[
         .flags(CHANGES)
         .docs("3.0.0", "Raises this node's configuration epoch.", "O(1)")
         .tips(NONDETERMINISTIC),
+    row("cancelslotmigrations", moves::cancel_slot_migrations)
+        .exactly(2)
+        .flags(CHANGES)
+        .docs(
+            "9.0.0",
+            "Cancels the moves of slots that were begun on this node.",
+            "O(N), where N is the number of slot migration operations being cancelled.",
+        ),
     row("count-failure-reports", describe::count_failure_reports)
         .exactly(3)
         .flags(ADMIN)
@@ -96,6 +105,14 @@ const SUBCOMMANDS: &[Row] = &[
         )
         .syntax("slot:integer count:integer")
         .tips(NONDETERMINISTIC),
+    row("getslotmigrations", moves::get_slot_migrations)
+        .exactly(2)
+        .flags(CHANGES)
+        .docs(
+            "9.0.0",
+            "Lists moves of slots that are under way or ended lately.",
+            "O(N), where N is the number of active slot import and export jobs.",
+        ),
     row("help", help).exactly(2).flags(Flags::LOADING.and(Flags::STALE)).docs(
         "5.0.0",
         "Lists the subcommands.",
@@ -122,6 +139,26 @@ const SUBCOMMANDS: &[Row] = &[
         .docs("3.0.0", "Makes this node shake hands with another.", "O(1)")
         .syntax("ip:string port:integer [cluster-bus-port:integer@4.0.0]")
         .history(&[("4.0.0", "Argument `cluster_bus_port`.")]),
+    row("migrateslots", moves::migrate_slots)
+        .at_least(4)
+        .flags(CHANGES)
+        .docs(
+            "9.0.0",
+            "Moves slots from this node to others, all at once.",
+            "O(N) where N is the total number of the slots between all start slot and end slot arguments.",
+        )
+        .syntax(
+            "migration-group:{SLOTSRANGE=slotsrange-token range:{start-slot:integer end-slot:integer}... \
+             NODE=node-token node-id:string}...",
+        ),
+    row("migration", moves::migration)
+        .at_least(4)
+        .flags(CHANGES)
+        .docs("8.4.0", "Starts, shows and cancels moves of slots at once.", PER_SLOT_IN_RANGES)
+        .syntax(
+            "subcommand:(import=IMPORT:{start-slot:integer end-slot:integer}...|\
+             cancel=CANCEL:(ID task-id:string|ALL)|status=STATUS:([ID task-id:string]|[ALL]))",
+        ),
     row("myid", describe::my_id).exactly(2).flags(Flags::STALE).docs("3.0.0", "Returns this node's ID.", "O(1)"),
     row("myshardid", describe::my_shard_id)
         .exactly(2)
@@ -199,6 +236,11 @@ const SUBCOMMANDS: &[Row] = &[
         .history(&[("4.0.0", "Node IDs."), ("7.0.0", "Further metadata of addresses.")])
         .tips(NONDETERMINISTIC)
         .deprecated("7.0.0", "`CLUSTER SHARDS`"),
+    row("syncslots", moves::sync_slots).at_least(3).flags(CHANGES).docs(
+        "9.0.0",
+        "Lets nodes talk to each other about slots that move.",
+        "O(N) where N is the size of what is passed on.",
+    ),
 ];
 
 /// The family.
@@ -310,6 +352,14 @@ fn help(call: &mut Call) -> CommandResult {
         "    Leave the cluster.",
         "SETSLOT <slot> IMPORTING <node-id> | MIGRATING <node-id> | NODE <node-id> | STABLE",
         "    Move a slot key by key, or end that.",
+        "MIGRATESLOTS SLOTSRANGE <start> <end> ... NODE <node-id> ...",
+        "    Move slots of this node to others, all at once.",
+        "GETSLOTMIGRATIONS",
+        "    Moves of slots that are under way or ended lately.",
+        "CANCELSLOTMIGRATIONS",
+        "    Cancel the moves that were begun on this node.",
+        "MIGRATION IMPORT <start> <end> ... | STATUS <ID <id> | ALL> | CANCEL <ID <id> | ALL>",
+        "    The same, as in Redis: slots move to this node.",
     ])
 }
 

@@ -310,7 +310,7 @@ Any directive may stand as an option: --name value
 
 /// Width of the usage, and of the names in it.
 const USAGE_WIDTH: usize = 100;
-const USAGE_NAMES: usize = 36;
+const USAGE_NAMES: usize = 44;
 
 /// Writes a heading and words in lines of the usage's width; further lines are indented to the
 /// first word.

@@ -25,6 +25,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock::{Ticks, unix_ms};
 use braid_base::long_double::LongDouble;
+use braid_group::cluster::SlotSet;
 use braid_keyspace::{KeyRef, Txn, Type};
 use braid_resp::reply::{Protocol, ReplyBuffer};
 use braid_resp::request;
@@ -32,7 +33,7 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use crate::dispatch::body::run_journalled;
-use crate::dispatch::command_reveals_data;
+use crate::dispatch::data::command_reveals_data;
 use crate::dispatch::journal::note_unit;
 use crate::dispatch::report;
 use crate::engine::Engine;
@@ -165,6 +166,26 @@ pub(crate) fn run_again(waiter: &Waiter, precomputed: Precomputed) {
         let Request { client, precomputed: slot, .. } = &waiter.request;
         *slot.lock() = Some(Box::new(precomputed));
         client.send(Message::RunAgain(client.id));
+    }
+}
+
+impl Engine {
+    /// Has the clients that wait for keys of slots which are not served here any more run their
+    /// commands again: they are redirected. Not to be called by a loop.
+    pub(crate) fn redirect_waiters(&self, slots: &SlotSet) {
+        let mut ended = Vec::new();
+        for waiter in slots.iter().flat_map(|slot| self.wait_queues.of_shard(u32::from(slot))) {
+            if claim(&waiter) {
+                let client = &waiter.request.client;
+                client.send(Message::RunAgain(client.id));
+                ended.push(waiter);
+            }
+        }
+        if !ended.is_empty() {
+            let _world = self.keyspace.gate.close(None);
+            let mut worker = self.worker(0);
+            ended.iter().for_each(|waiter| leave_queues(self, &mut worker, waiter));
+        }
     }
 }
 

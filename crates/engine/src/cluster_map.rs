@@ -15,8 +15,6 @@ use braid_base::crc::HASH_SLOTS;
 use braid_group::cluster::{Map, MapNode, ShardSlots, SlotSet};
 use parking_lot::{Condvar, Mutex};
 
-use crate::engine::Engine;
-
 /// How long a node that has left is remembered.
 const MEMORY: Duration = Duration::from_secs(60);
 
@@ -62,13 +60,6 @@ impl ClusterView {
         }
         let moving = |slot: u16| self.own_slots().is_some_and(|slots| slots.migrating.contains_key(&slot));
         (0..HASH_SLOTS).filter(|&slot| self.owns(slot) && !moving(slot)).collect()
-    }
-}
-
-impl Engine {
-    /// The cluster as this server knows it; none unless it has several nodes.
-    pub fn cluster_view(&self) -> Option<Arc<ClusterView>> {
-        Some(self.cluster.as_ref()?.map.as_ref()?.view())
     }
 }
 
@@ -139,6 +130,18 @@ impl ClusterMap {
         self.view.store(Arc::new(view));
         *self.revision.lock() = revision;
         self.has_changed.notify_all();
+    }
+
+    /// Waits until the view is as wanted. False if it is not by then.
+    pub(crate) fn wait_until(&self, is_there: impl Fn(&ClusterView) -> bool, patience: Duration) -> bool {
+        let deadline = Instant::now() + patience;
+        let mut revision = self.revision.lock();
+        while !is_there(&self.view()) {
+            if self.has_changed.wait_until(&mut revision, deadline).timed_out() {
+                return is_there(&self.view());
+            }
+        }
+        true
     }
 
     /// Waits until the map has a revision. False if it has not by then.

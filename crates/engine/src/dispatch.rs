@@ -10,6 +10,7 @@
 
 pub(crate) mod body;
 mod checks;
+pub(crate) mod data;
 pub(crate) mod journal;
 mod reach;
 pub(crate) mod replay;
@@ -46,7 +47,9 @@ use braid_clients::attention::{LOADING, MEMORY_LIMIT, MONITORS, OTHER_NODES, PAU
 use braid_spec::spec::Spec;
 use braid_spec::{Behavior, Command, CommandError, Flags, Scope, keys};
 use braid_telemetry::Cost;
-use checks::{Asked, LOADING_REFUSAL, busy, check, check_rights, is_held_back, queues, touches_data};
+use checks::{Asked, LOADING_REFUSAL, busy, check, check_rights, is_held_back, queues};
+pub(crate) use data::command_reveals_data;
+use data::is_exec;
 
 use transaction::{abort_exec, exec};
 
@@ -238,17 +241,6 @@ fn again(request: &mut Request<'_>, prepared: Prepared) -> Outcome {
 /// Whether the reply to a request may reveal data. Of a container's subcommands one is enough.
 pub fn reveals_data(engine: &Engine, prepared: Prepared) -> bool {
     prepared.command().is_some_and(|id| command_reveals_data(engine, id))
-}
-
-/// The same of a command by its number.
-pub(crate) fn command_reveals_data(engine: &Engine, id: u32) -> bool {
-    let command = engine.commands.get(id);
-    let mut subcommands = command.subcommands.iter().map(|&id| engine.commands.get(id));
-    is_exec(command) || touches_data(command) || subcommands.any(touches_data)
-}
-
-fn is_exec(command: &Command) -> bool {
-    command.behavior.has(Behavior::EXECUTES_QUEUE)
 }
 
 /// Prepares a command of a client that tracks or that others monitor, so that [`finish_held`]

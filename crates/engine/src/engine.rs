@@ -110,6 +110,8 @@ pub struct Engine {
     /// Threads for long commands.
     pub background: crate::background::threads::Background,
     /// Keys on their way to other servers.
+    /// Slots on their way from node to node.
+    pub slot_moves: crate::slot_moves::state::SlotMoves,
     pub migrations: Arc<crate::migrate::state::Migrations>,
     /// State of BGSAVE.
     pub background_save: crate::background_save::state::BackgroundSave,
@@ -219,6 +221,7 @@ impl Engine {
             persistence: braid_persistence::State::default(),
             background: crate::background::threads::Background::default(),
             migrations: Arc::default(),
+            slot_moves: crate::slot_moves::state::SlotMoves::default(),
             background_save: crate::background_save::state::BackgroundSave::new(on_full(this.clone())),
             append_only: crate::append_only::state::AppendOnly::new(
                 on_append_failure(this.clone()),

@@ -322,6 +322,10 @@ impl Engine {
     }
 
     /// Stops the world for a change of keys, once nothing holds writes back.
+    pub(crate) fn world_for_changes(&self) -> Result<World<'_>, CommandError> {
+        self.world_for_writes().map_err(|failure| failure.error())
+    }
+
     fn world_for_writes(&self) -> Result<World<'_>, Failure> {
         loop {
             let world = self.keyspace.gate.close(None);
@@ -361,12 +365,18 @@ impl Engine {
         }))
     }
 
-    /// Deletes keys, with all that follows from it.
+    /// Deletes keys, with all that follows from it, if they are to be deleted when nothing else runs.
     ///
     /// # Errors
     /// If this server has become a replica, or is about to end.
-    pub(crate) fn delete_keys(&self, db: u32, keys: Vec<Box<[u8]>>) -> Result<(), CommandError> {
+    pub(crate) fn delete_keys(
+        &self,
+        db: u32,
+        keys: Vec<Box<[u8]>>,
+        is_wanted: impl Fn() -> bool,
+    ) -> Result<(), CommandError> {
         let deleted = self.change_all(db, |txn| {
+            let keys = if is_wanted() { keys } else { Vec::new() };
             let there = keys.into_iter().filter(|key| txn.delete(key));
             ((), there.collect())
         });

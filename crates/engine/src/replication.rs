@@ -47,9 +47,10 @@ use crate::engine::Engine;
 use crate::session::{ReplyMode, Session};
 
 /// Of [`braid_keyspace::keyspace::Settings::journals`]: changes are journalled for the append-only
-/// file, or for replicas.
+/// file, for replicas, or for slots that move.
 pub const FOR_FILE: u8 = 1;
 pub const FOR_REPLICAS: u8 = 2;
+pub const FOR_MOVES: u8 = 4;
 
 /// What PSYNC asks for.
 pub struct Position<'a> {

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::blocking::state::{Blocked, Later, Precomputed, Serving};
+use crate::slot_moves::state::ImportSeat;
 use crate::transaction::Queue;
 use braid_acl::Acl;
 use braid_acl::user::User;
@@ -95,6 +96,8 @@ pub struct Session {
     pub no_evict: bool,
     /// The next command may reach a slot that is on its way here (ASKING).
     pub asks: bool,
+    /// Slots that this connection fills, which are on their way here.
+    pub import: Option<Arc<ImportSeat>>,
     /// A script of this client is running.
     pub in_script: bool,
     /// Effects of a script that need other locks than the run's.
@@ -158,6 +161,7 @@ impl Session {
             durable: None,
             no_evict: false,
             asks: false,
+            import: None,
             in_script: false,
             later: None,
             out_of_memory: false,

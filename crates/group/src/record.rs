@@ -15,6 +15,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+/// The name of the key of a cluster's epoch.
+pub(crate) const EPOCH: &str = "epoch";
+
 use serde_json::{Value, json};
 
 /// One life of a server: a process that starts anew has lost what was in memory, so it is another
@@ -373,7 +376,7 @@ impl Keys {
 
     /// The key of a cluster's epoch.
     pub(crate) fn named_epoch(&self) -> String {
-        format!("{}{}", self.prefix, crate::cluster::records::EPOCH)
+        format!("{}{}", self.prefix, EPOCH)
     }
 
     /// Reads the records at a revision. What is not understood is passed over and reported: a
@@ -411,7 +414,7 @@ impl Keys {
                 }
                 // Of a cluster.
                 Some(("shard" | "primary" | "offer" | "known" | "slots", _)) if *self.shard != *"0" => {}
-                None if name == crate::cluster::records::EPOCH && *self.shard != *"0" => {}
+                None if name == EPOCH && *self.shard != *"0" => {}
                 _ => note(RecordError::new("a key", &key)),
             }
         }

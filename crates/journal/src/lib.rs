@@ -14,4 +14,4 @@ mod log;
 mod unit;
 
 pub use log::{Journal, Kept, NO_DATABASE, Reader, Writer};
-pub use unit::Unit;
+pub use unit::{Unit, push_select};

@@ -486,6 +486,11 @@ impl Reader {
     /// takes less than a whole piece; `visit` returns the number of bytes that it has taken. The
     /// position advances by the bytes taken. `end` is at most [`Journal::complete`].
     pub fn read(&mut self, journal: &Journal, end: u64, mut visit: impl FnMut(&[u8]) -> usize) {
+        self.read_placed(journal, end, |_, bytes| visit(bytes));
+    }
+
+    /// As [`Reader::read`]; `visit` is told the offset of each piece, too.
+    pub fn read_placed(&mut self, journal: &Journal, end: u64, mut visit: impl FnMut(u64, &[u8]) -> usize) {
         debug_assert!(end <= journal.end());
         let mut at = self.position();
         while at < end {
@@ -503,7 +508,7 @@ impl Reader {
             }
             let chunk = journal.chunk(at / CHUNK as u64);
             // SAFETY: complete, as guaranteed by the caller.
-            let taken = visit(unsafe { chunk.read(place, len) });
+            let taken = visit(at, unsafe { chunk.read(place, len) });
             at += taken as u64;
             if taken < len {
                 break;

@@ -105,7 +105,7 @@ impl Unit {
 }
 
 /// Appends a SELECT of a database.
-pub(crate) fn push_select(out: &mut Vec<u8>, db: u32) {
+pub fn push_select(out: &mut Vec<u8>, db: u32) {
     request::push(out, &[b"SELECT", itoa::Buffer::new().format(db).as_bytes()]);
 }
 

@@ -9,10 +9,14 @@
 //!
 //! Standalone servers know no slots; what is here must not cost them more than the branch in
 //! [`Keyspace::hash`].
+//!
+//! Slots can be *hidden*: they are on their way here, or their keys are being deleted since they
+//! have gone. Walks over a database pass them over, and nothing of them expires or is evicted.
 
 use braid_base::crc::HASH_SLOTS;
 use braid_base::hash::KeyHasher;
 
+use crate::hidden_slots::HiddenSlots;
 use crate::keyspace::{Keyspace, Shape};
 use crate::slot_hash::SLOT_BITS;
 
@@ -21,7 +25,26 @@ impl Keyspace {
     pub fn by_slot(shape: Shape, hasher: KeyHasher) -> Keyspace {
         let mut keyspace = Keyspace::new(Shape { shards: usize::from(HASH_SLOTS), ..shape }, hasher);
         keyspace.is_by_slot = true;
+        keyspace.hidden = HiddenSlots::new();
         keyspace
+    }
+
+    /// Hides these slots and no others.
+    pub fn hide_slots(&self, hidden: impl Iterator<Item = u16>) {
+        self.hidden.set(hidden);
+    }
+
+    /// Whether the keys of a shard are passed over by walks.
+    #[inline]
+    pub fn is_hidden(&self, shard: u32) -> bool {
+        self.hidden.has(shard)
+    }
+
+    /// Number of keys of a database, without those of hidden slots.
+    pub fn visible_len(&self, db: u32) -> usize {
+        let hidden = |(shard, _): &(usize, _)| self.is_hidden(*shard as u32);
+        let shards = self.shards().iter().enumerate();
+        self.len(db).0 - shards.filter(hidden).map(|(_, shard)| shard.table(db).len()).sum::<usize>()
     }
 
     /// True in cluster mode.

@@ -207,6 +207,9 @@ fn sample(keyspace: &Keyspace, context: &mut Context, policy: Policy) {
         }
         let is_search = attempt >= PLACES;
         let index = if is_search { (start + attempt) % shards } else { random.u32(0..shards) };
+        if keyspace.is_hidden(index) {
+            continue;
+        }
         let shard = keyspace.shard(index);
         for (db, table) in shard.used_tables() {
             let eligible = if policy.is_volatile() { table.expires() } else { table.len() };

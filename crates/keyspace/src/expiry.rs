@@ -46,6 +46,9 @@ pub fn expire_due(
     let mut left = budget;
     for turn in 0..shards {
         let index = first + (start + turn) % shards * step;
+        if keyspace.is_hidden(index) {
+            continue;
+        }
         for (db, table) in keyspace.shard(index).used_tables() {
             let keys = table.next_expiry().is_some_and(|at| at < now);
             let members = table.next_member_expiry().is_some_and(|at| at < now);

@@ -17,6 +17,7 @@ use crate::counters::Counters;
 use crate::entry::Entry;
 use crate::events::Observer;
 use crate::eviction::Policy;
+use crate::hidden_slots::HiddenSlots;
 use crate::lazy_free::{Garbage, LazyFree};
 use crate::limbo;
 use crate::slot_hash::begin_with_slot;
@@ -141,6 +142,8 @@ pub struct Keyspace {
     hasher: KeyHasher,
     /// See `by_slot.rs`.
     pub(crate) is_by_slot: bool,
+    /// See `by_slot.rs`.
+    pub(crate) hidden: HiddenSlots,
     /// The gate of all executing threads.
     pub gate: Arc<Gate>,
     /// The background thread that frees big values.
@@ -242,6 +245,7 @@ impl Keyspace {
             databases: shape.databases,
             hasher,
             is_by_slot: false,
+            hidden: HiddenSlots::default(),
             gate: Arc::new(Gate::with_room(shape.threads, shape.threads_max, 2)),
             lazy_free: LazyFree::start(),
             threads_max: shape.threads_max,

@@ -16,6 +16,7 @@ pub mod entry;
 pub mod events;
 pub mod eviction;
 pub mod expiry;
+mod hidden_slots;
 pub mod journal;
 pub mod keyspace;
 pub mod lazy_free;

@@ -16,10 +16,11 @@ use std::sync::atomic::AtomicBool;
 
 use parking_lot::MutexGuard;
 
-use crate::cow_entry::CowEntry;
+use crate::cow_entry::{CowEntry, is_large};
 use crate::entry::{Entry, ValueRef};
 use crate::keyspace::{Keyspace, Shard};
 use crate::object::ObjectRef;
+use crate::table::TableCursor;
 use crate::txn;
 
 /// Reads keys outside of the executing threads. There is one reader at a time.
@@ -56,6 +57,11 @@ impl<'k> AllOf<'k> {
         let mut shards: Vec<u32> = hashes.map(|hash| keyspace.shard_of(hash)).collect();
         shards.sort_unstable();
         shards.dedup();
+        AllOf::of_shards(keyspace, shards)
+    }
+
+    /// Takes shards, which are in ascending order.
+    fn of_shards(keyspace: &'k Keyspace, shards: Vec<u32>) -> AllOf<'k> {
         keyspace.gate.enter(keyspace.reader_slot());
         for &shard in &shards {
             keyspace.shard(shard).lock.lock_exclusive();
@@ -95,6 +101,24 @@ impl CowValue {
     }
 }
 
+/// An entry that is copied while its shard is held.
+pub enum Found<'e> {
+    /// A value to be read now.
+    Here(Entry<'e>),
+    /// A large value: to be read later, outside of the lock.
+    Shared(CowEntry),
+}
+
+/// Shares an entry with a large value.
+///
+/// # Safety
+/// The entry's shard is held exclusively, and nobody refers to its collection.
+unsafe fn found(entry: Entry<'_>) -> Found<'_> {
+    // SAFETY: guaranteed by the caller.
+    let shared = if is_large(entry) { unsafe { CowEntry::of(entry) } } else { None };
+    shared.map_or(Found::Here(entry), Found::Shared)
+}
+
 /// Keys watched since they were shared. To be passed to [`Reader::unwatch`].
 pub struct CowWatch {
     db: u32,
@@ -128,7 +152,7 @@ impl Keyspace {
 impl Reader<'_> {
     /// Visits all unexpired keys of a shard at one moment.
     pub fn visit_shard(&self, shard: u32, db: u32, now: i64, mut visit: impl FnMut(Entry<'_>)) {
-        if self.keyspace.shard(shard).table(db).is_empty() {
+        if self.keyspace.shard(shard).table(db).is_empty() || self.keyspace.is_hidden(shard) {
             return;
         }
         let inside = Inside::enter(self.keyspace, shard);
@@ -212,6 +236,46 @@ impl Reader<'_> {
         // SAFETY: the shard is held exclusively, and nobody refers to the collection.
         let shared = if is_shared { unsafe { CowEntry::of(entry) } } else { None };
         Some((shared.ok_or_else(|| copy(entry)), watch))
+    }
+
+    /// Passes entries of a slot to `visit`, from `cursor` on, until the values that it returns add up
+    /// to `most`; those with large values are shared instead. Returns the next cursor (`None` at the
+    /// table's end), and the journal's end: what the journal has of these keys before it is in them.
+    pub fn copy_slot(
+        &self,
+        slot: u16,
+        db: u32,
+        cursor: TableCursor,
+        most: usize,
+        mut visit: impl FnMut(Found<'_>) -> usize,
+    ) -> (Option<TableCursor>, u64) {
+        let keyspace = self.keyspace;
+        let _held = AllOf::of_shards(keyspace, vec![u32::from(slot)]);
+        let shard = keyspace.shard(u32::from(slot));
+        let position = keyspace.journal.end();
+        // SAFETY: the shard is held exclusively, and nobody refers to a collection.
+        let next = unsafe { shard.table(db).scan_weighed(cursor, most, |entry| visit(found(entry))) };
+        (next, position)
+    }
+
+    /// Passes keys of one slot to `visit`, as of one moment, each with its value if there is one.
+    /// Returns the journal's end, as [`Reader::copy_slot`] does.
+    pub fn copy_keys(
+        &self,
+        slot: u16,
+        keys: &[(u32, Box<[u8]>)],
+        mut visit: impl FnMut(usize, Option<Found<'_>>),
+    ) -> u64 {
+        let keyspace = self.keyspace;
+        let _held = AllOf::of_shards(keyspace, vec![u32::from(slot)]);
+        let shard = keyspace.shard(u32::from(slot));
+        for (index, (db, key)) in keys.iter().enumerate() {
+            // SAFETY: the shard is held exclusively.
+            let entry = unsafe { shard.table(*db).find(keyspace.hash(key), keyspace.shard_bits(), key) };
+            // SAFETY: likewise, and nobody refers to the collection.
+            visit(index, entry.map(|entry| unsafe { found(entry) }));
+        }
+        keyspace.journal.end()
     }
 
     /// Ends the watch of shared keys.

@@ -6,7 +6,7 @@
 
 use crate::context::Context;
 use crate::entry::Entry;
-use crate::keyspace::Keyspace;
+use crate::keyspace::{Keyspace, Shard};
 use crate::table::{SLOTS as BUCKET_SLOTS, TableCursor};
 
 /// Depth bits that a cursor leaves out in cluster mode, where it has more shard bits: clients that
@@ -76,7 +76,7 @@ pub fn scan(
     let mut visited = 0;
     while shard_index < keyspace.shard_count() as u64 {
         let shard = keyspace.shard(shard_index as u32);
-        if !shard.table(db).is_empty() {
+        if !shard.table(db).is_empty() && !keyspace.is_hidden(shard_index as u32) {
             shard.lock.lock_shared();
             // SAFETY: the shard is held.
             let next = unsafe {
@@ -120,9 +120,10 @@ pub fn random_key(
     // Try random slots until one holds a key: keys in sparse buckets are then no more likely than
     // others.
     for _ in 0..512 {
-        let shard = keyspace.shard(context.random.u32(0..shards));
+        let index = context.random.u32(0..shards);
+        let shard = keyspace.shard(index);
         let (random, slot) = (context.random.u64(..), context.random.usize(0..BUCKET_SLOTS));
-        if shard.table(db).is_empty() {
+        if shard.table(db).is_empty() || keyspace.is_hidden(index) {
             continue;
         }
         let (mut found, mut seen) = (None, 0);
@@ -148,7 +149,8 @@ pub fn random_key(
     // Few keys in many shards: reservoir sampling over all keys; the n-th replaces the choice with
     // probability 1/n.
     let (mut chosen, mut seen) = (None, 0u64);
-    for shard in keyspace.shards().iter().filter(|shard| !shard.table(db).is_empty()) {
+    let is_seen = |(index, shard): &(u32, &Shard)| !shard.table(db).is_empty() && !keyspace.is_hidden(*index);
+    for (_, shard) in (0..).zip(keyspace.shards()).filter(is_seen) {
         shard.lock.lock_shared();
         // SAFETY: the shard is held.
         unsafe {

@@ -173,6 +173,19 @@ impl<R> WaitQueues<R> {
         true
     }
 
+    /// All that wait for a key of a shard, each once.
+    pub fn of_shard(&self, shard: u32) -> Vec<Arc<Waiter<R>>> {
+        let shard = self.shard(shard);
+        if shard.keys.load(Ordering::Relaxed) == 0 {
+            return Vec::new();
+        }
+        let queues = shard.queues.lock();
+        let all = queues.values().flat_map(|queue| queue.waiters.iter());
+        let by_ticket: BTreeMap<u64, &Arc<Waiter<R>>> =
+            all.map(|(ticket, waiter)| (*ticket, waiter)).collect();
+        by_ticket.into_values().cloned().collect()
+    }
+
     /// The first waiter after ticket `behind` that still waits for a key.
     pub(crate) fn next(&self, shard: u32, db: u32, key: &[u8], behind: u64) -> Option<Arc<Waiter<R>>> {
         let queues = self.shard(shard).queues.lock();

@@ -175,6 +175,20 @@ impl Hub {
         found
     }
 
+    /// Clients that are subscribed to shard channels which `is_wanted` names, each once.
+    pub fn shard_subscribers(&self, is_wanted: impl Fn(&[u8]) -> bool) -> Vec<u64> {
+        let mut found = Vec::new();
+        for part in &self.shard_channels {
+            let names = part.lock();
+            let audiences = names.iter().filter(|(name, _)| is_wanted(name)).map(|(_, audience)| audience);
+            let listeners = audiences.flat_map(|audience| audience.loops.iter());
+            found.extend(listeners.flat_map(|(_, listeners)| listeners.ids().iter().copied()));
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
     /// True if a client is subscribed to a channel or pattern (`true`) that is not `allowed`. Scans
     /// all names, so use it rarely.
     pub fn listens_to_other(&self, client: u64, allowed: impl Fn(&[u8], bool) -> bool) -> bool {

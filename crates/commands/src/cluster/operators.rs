@@ -22,7 +22,7 @@ use super::node_of;
 const INVALID_SETSLOT: &str = "ERR Invalid CLUSTER SETSLOT action or number of arguments. Try CLUSTER HELP";
 
 /// The error for what would need other nodes, or slots that are nobody's.
-fn alone(call: &Call) -> CommandError {
+pub(super) fn alone(call: &Call) -> CommandError {
     let name = call.command.full_name.replace('|', " ").to_ascii_uppercase();
     CommandError::text(format!(
         "ERR {name} is not possible: this server is a cluster by itself and owns all slots"
@@ -38,13 +38,13 @@ fn not_written(error: std::io::Error) -> CommandError {
 }
 
 /// The cluster, if it has several nodes.
-fn map_of<'e>(call: &Call<'e, '_>) -> Result<Option<&'e ClusterMap>, CommandError> {
+pub(super) fn map_of<'e>(call: &Call<'e, '_>) -> Result<Option<&'e ClusterMap>, CommandError> {
     Ok(node_of(call)?.map.as_ref())
 }
 
 /// A request as the background has it, which waits for etcd.
-struct Task<'e> {
-    engine: &'e Engine,
+pub(super) struct Task<'e> {
+    pub(super) engine: &'e Engine,
     me: Me,
     answer: Answer,
 }
@@ -59,7 +59,7 @@ impl Task<'_> {
 }
 
 /// Does `work` in the background, whose text is the reply.
-fn in_background(
+pub(super) fn in_background(
     call: &mut Call,
     map: &ClusterMap,
     work: impl FnOnce(&Task<'_>) -> Result<String, CommandError> + Send + 'static,
@@ -97,7 +97,7 @@ fn change(
 }
 
 /// An argument as the id of a node.
-fn id_arg(call: &Call, index: usize) -> String {
+pub(super) fn id_arg(call: &Call, index: usize) -> String {
     String::from_utf8_lossy(call.args[index]).into_owned()
 }
 
@@ -111,7 +111,7 @@ fn has_no_keys(engine: &Engine) -> bool {
 }
 
 /// An argument as a slot.
-fn slot_arg(call: &Call, index: usize) -> Result<u16, CommandError> {
+pub(super) fn slot_arg(call: &Call, index: usize) -> Result<u16, CommandError> {
     let slot = call.integer_arg(index).ok().and_then(|slot| u16::try_from(slot).ok());
     slot.filter(|&slot| slot < HASH_SLOTS).ok_or(CommandError::text("ERR Invalid or out of range slot"))
 }
@@ -123,7 +123,12 @@ fn slot_args(call: &Call) -> Result<Vec<u16>, CommandError> {
 
 /// All arguments as ranges of slots, first and last.
 fn range_args(call: &Call) -> Result<Vec<(u16, u16)>, CommandError> {
-    if !call.args.len().is_multiple_of(2) {
+    range_args_from(call, 2)
+}
+
+/// The arguments from an index on as ranges.
+pub(super) fn range_args_from(call: &Call, from: usize) -> Result<Vec<(u16, u16)>, CommandError> {
+    if call.args.len() <= from || !(call.args.len() - from).is_multiple_of(2) {
         return Err(call.wrong_arity());
     }
     let range = |index: usize| {
@@ -135,7 +140,7 @@ fn range_args(call: &Call) -> Result<Vec<(u16, u16)>, CommandError> {
         }
         Ok((start, end))
     };
-    (2..call.args.len()).step_by(2).map(range).collect()
+    (from..call.args.len()).step_by(2).map(range).collect()
 }
 
 fn busy_slot(slot: u16) -> CommandError {
@@ -239,7 +244,12 @@ pub(super) fn forget(call: &mut Call) -> CommandResult {
             call.reply.ok();
             return Ok(());
         }
-        return change(call, map, move |operator| operator.forget(&id));
+        // Another node may have been told before, of which this one has not heard.
+        let was_known = map.view().map.node(&id).is_some();
+        return change(call, map, move |operator| match was_known && operator.map.node(&id).is_none() {
+            true => Ok(Change::default()),
+            false => operator.forget(&id),
+        });
     }
     if id == node_of(call)?.id.as_bytes() {
         return Err(CommandError::text("ERR I tried hard but I can't forget myself..."));

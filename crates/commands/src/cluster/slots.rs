@@ -22,7 +22,9 @@ fn as_slot(number: i64) -> Option<u16> {
 pub(super) fn count_keys(call: &mut Call) -> CommandResult {
     node_of(call)?;
     let slot = as_slot(call.integer_arg(2)?).ok_or(CommandError::text("ERR Invalid slot"))?;
-    let count = call.engine.keyspace.slot_len(slot, call.keyspace.db());
+    let keyspace = &call.engine.keyspace;
+    let is_hidden = keyspace.is_hidden(u32::from(slot));
+    let count = if is_hidden { 0 } else { keyspace.slot_len(slot, call.keyspace.db()) };
     call.reply.integer(count as i64);
     Ok(())
 }

@@ -76,6 +76,20 @@ super::directives! {
     /// Count keys, commands and traffic for each slot.
     cluster_slot_stats_enabled: bool => switch("cluster-slot-stats-enabled", false).no_effect_yet();
 
+    /// Bytes of changes that may be left when a slot that moves to another node is held back, so that the
+    /// rest can go there.
+    cluster_slot_migration_handoff_max_lag_bytes: u64 => integer(
+        "cluster-slot-migration-handoff-max-lag-bytes", || 1 << 20, 1, LONG_MAX, Unit::Bytes);
+
+    /// Most milliseconds for which commands wait for a slot that moves to another node. If it has not
+    /// gone by then, it stays.
+    cluster_slot_migration_write_pause_timeout_milliseconds: u32 => integer(
+        "cluster-slot-migration-write-pause-timeout", || 10_000, 1, INT_MAX, Unit::Milliseconds);
+
+    /// How many ended moves of slots CLUSTER GETSLOTMIGRATIONS and CLUSTER MIGRATION STATUS tell of.
+    cluster_slot_migration_log_max_len: u32 =>
+        integer("cluster-slot-migration-log-max-len", || 1000, 0, INT_MAX, Unit::Plain);
+
     /// Address that this node says it has.
     cluster_announce_ip: text => optional_text("cluster-announce-ip");
 

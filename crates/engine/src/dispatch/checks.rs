@@ -8,7 +8,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_config::ProtectedAction;
 
-use super::{Request, Worker, follow_up, is_exec, slots};
+use super::data::{DATA, is_exec, queue_has, serves_data, writes};
+use super::{Request, Worker, follow_up, slots};
 use crate::engine::Engine;
 use crate::memory::{Room, make_room};
 use crate::replication::redirect::leads_away;
@@ -17,16 +18,13 @@ use crate::transaction::{Queue, Queued};
 use braid_acl as acl;
 use braid_acl::log::Origin;
 use braid_clients::attention::{
-    APPEND_ONLY_FAILED, FENCED, FEW_IN_SYNC, FEW_REPLICAS, FORMER_PRIMARY, JOURNAL_FULL, LOADING,
+    APPEND_ONLY_FAILED, FENCED, FEW_IN_SYNC, FEW_REPLICAS, FORMER_PRIMARY, HELD_SLOTS, JOURNAL_FULL, LOADING,
     LOADING_BESIDE, MEMORY_LIMIT, MIGRATES, OTHER_NODES, PAUSED, READ_ONLY, REPLICA, SNAPSHOT_FULL, STALE,
     STOPPING, WRITES_REFUSED,
 };
 use braid_clients::pause::PauseMode;
 use braid_replication::failover::FailoverPhase;
 use braid_spec::{Behavior, Command, CommandError, Flags, KeyFlags, keys};
-
-/// Flags of commands that read or write keys, or publish.
-const DATA: Flags = Flags::READONLY.and(Flags::WRITE).and(Flags::MAY_REPLICATE);
 
 /// What decides whether a request may run.
 pub(super) struct Asked<'r> {
@@ -60,8 +58,11 @@ impl<'r> Asked<'r> {
 /// True if the command has to wait because clients are paused, or its keys are under way.
 pub(super) fn is_held_back(asked: &Asked<'_>, attention: u64) -> bool {
     let Asked { engine, session, queue, command, args, now_ms } = asked;
-    if attention & (PAUSED | STOPPING | MIGRATES) == 0 {
+    if attention & (PAUSED | STOPPING | MIGRATES | HELD_SLOTS) == 0 {
         return false;
+    }
+    if attention & HELD_SLOTS != 0 && reaches_held_slot(asked) {
+        return true;
     }
     if attention & STOPPING != 0 || attention & MIGRATES != 0 && changes_migrating(asked) {
         return true;
@@ -117,6 +118,25 @@ fn changes_migrating(asked: &Asked<'_>) -> bool {
         Some(queue) if is_exec(command) => {
             let mut queued = queue.commands.iter();
             queued.any(|queued| changes(engine.commands.get(queued.command), &queued.args()))
+        }
+        Some(_) => false,
+    }
+}
+
+/// Whether a request names a key or shard channel of a slot that is being handed over to another
+/// node (`slot_moves`).
+#[cold]
+fn reaches_held_slot(asked: &Asked<'_>) -> bool {
+    let Asked { engine, queue, command, args, .. } = asked;
+    let reaches = |command: &Command, args: &[&[u8]]| {
+        let found = keys::find_slotted(command.spec, args).unwrap_or_default();
+        found.into_iter().any(|at| engine.slot_moves.holds_key(args[at.index]))
+    };
+    match queue {
+        None => reaches(command, args),
+        Some(queue) if is_exec(command) => {
+            let mut queued = queue.commands.iter();
+            queued.any(|queued| reaches(engine.commands.get(queued.command), &queued.args()))
         }
         Some(_) => false,
     }
@@ -249,25 +269,6 @@ fn has_throughout(engine: &Engine, queue: Option<&Queue>, command: &Command, fla
     has(command)
         && executed
             .is_none_or(|queue| queue.commands.iter().all(|queued| has(engine.commands.get(queued.command))))
-}
-
-/// Whether a request writes, or executes something that does.
-pub(super) fn writes(engine: &Engine, queue: Option<&Queue>, command: &Command) -> bool {
-    command.spec.flags.has(Flags::WRITE) || (is_exec(command) && queue_has(engine, queue, Flags::WRITE))
-}
-
-/// Whether a command reads or writes keys, runs scripts or publishes. Of EXEC its queue decides.
-pub(super) fn touches_data(command: &Command) -> bool {
-    !is_exec(command) && (command.spec.flags.any(DATA) || command.runs_scripts)
-}
-
-/// As [`touches_data`], of a request and all that it executes.
-fn serves_data(engine: &Engine, queue: Option<&Queue>, command: &Command) -> bool {
-    let executed = queue.filter(|_| is_exec(command));
-    touches_data(command)
-        || executed.is_some_and(|queue| {
-            queue.commands.iter().any(|queued| touches_data(engine.commands.get(queued.command)))
-        })
 }
 
 /// Whether a replica does not serve a request, since its client knows redirections.
@@ -460,11 +461,4 @@ pub fn write_refusal(engine: &Engine, session: &Session) -> Option<CommandError>
         return Some(CommandError::text(READ_ONLY_REPLICA));
     }
     disk_refusal(engine)
-}
-
-/// True if a queued command has one of these flags.
-fn queue_has(engine: &Engine, queue: Option<&Queue>, flags: Flags) -> bool {
-    queue.is_some_and(|queue| {
-        queue.commands.iter().any(|queued| engine.commands.get(queued.command).spec.flags.any(flags))
-    })
 }

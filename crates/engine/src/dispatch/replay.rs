@@ -376,6 +376,11 @@ fn kind_of(command: &Command, source: Source) -> ReplayAction {
     }
 }
 
+/// The command that a request of the journal names, if there is one.
+pub(crate) fn command_of<'e>(engine: &'e Engine, args: &[&[u8]]) -> Option<&'e Command> {
+    find(engine, args).ok()
+}
+
 /// The command that the arguments name, if the arity is right. A renamed command is known by both
 /// names.
 #[inline]

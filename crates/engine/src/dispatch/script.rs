@@ -9,6 +9,7 @@
 //! caller decides whether to restart the script with the world stopped.
 
 use braid_base::clock::{Ticks, unix_ms};
+use braid_base::crc::key_hash_slot;
 use braid_keyspace::txn::{KeyRef, Txn};
 use braid_resp::reply::ReplyBuffer;
 use smallvec::SmallVec;
@@ -26,7 +27,7 @@ use crate::locks::LockSet;
 use crate::session::Session;
 use braid_acl::log::Origin;
 use braid_clients::attention::{MONITORS, STALE};
-use braid_spec::{Command, Flags, Scope};
+use braid_spec::{Command, Flags, Scope, keys};
 use braid_telemetry::{Cost, monitor};
 
 /// State of a script's run in the dispatcher.
@@ -234,6 +235,9 @@ fn check_slots(
     command: &Command,
     args: &[&[u8]],
 ) -> Result<(), String> {
+    if reaches_elsewhere(engine, run, command, args) {
+        return Err("ERR Script attempted to access a non local key in a cluster node".to_owned());
+    }
     if !OneSlot::default().accepts_all(command, args) {
         return Err(if engine.follows_redis_8() {
             let name = &command.full_name;
@@ -249,6 +253,19 @@ fn check_slots(
         return Err("ERR Script attempted to access keys that do not hash to the same slot".to_owned());
     }
     Ok(())
+}
+
+/// Whether a command names a key of a slot that this node does not serve, or not at present: the
+/// script has not declared it.
+fn reaches_elsewhere(engine: &Engine, run: &ScriptRun<'_>, command: &Command, args: &[&[u8]]) -> bool {
+    let Some(map) = engine.cluster.as_ref().and_then(|cluster| cluster.map.as_ref()) else { return false };
+    let found = keys::find_slotted(command.spec, args).unwrap_or_default();
+    found.into_iter().any(|at| {
+        let key = args[at.index];
+        let slot = key_hash_slot(key);
+        let is_here = (map.serves(slot) || map.view().owns(slot)) && !engine.slot_moves.holds(slot);
+        !is_here && !run.declared.iter().any(|declared| declared.key == key)
+    })
 }
 
 /// True if the run holds these keys; records undeclared ones.

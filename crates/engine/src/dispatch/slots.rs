@@ -11,11 +11,13 @@ use braid_group::cluster::MapNode;
 use braid_keyspace::{KeyRef, Keyspace};
 use braid_spec::{Behavior, Command, CommandError, Flags, keys};
 
-use super::{Worker, checks, is_exec};
+use super::Worker;
+use super::data::{is_exec, writes};
 use crate::cluster_map::ClusterView;
 use crate::engine::Engine;
 use crate::locks::{LockSet, lock};
 use crate::session::Session;
+use crate::slot_moves::state::ImportSeat;
 
 /// The error for keys of several slots; Redis's text, as all of these.
 const CROSS_SLOT: &str = "CROSSSLOT Keys in request don't hash to the same slot";
@@ -67,6 +69,9 @@ pub(super) fn check(
     command: &Command,
     args: &[&[u8]],
 ) -> Result<(), CommandError> {
+    if session.import.as_ref().is_some_and(|seat| fills(engine, seat, session, command, args)) {
+        return Ok(());
+    }
     let mut slot = OneSlot::default();
     let is_one = match &session.queue {
         // A broken transaction is refused for that.
@@ -104,6 +109,21 @@ pub(super) fn check(
     }
     let asked = Elsewhere { engine, session, command, args, view: &view, slot };
     asked.check(worker, asks || command.spec.flags.has(Flags::ASKING))
+}
+
+/// Whether a request reaches only slots that its connection fills.
+#[cold]
+fn fills(engine: &Engine, seat: &ImportSeat, session: &Session, command: &Command, args: &[&[u8]]) -> bool {
+    let fills = |command: &Command, args: &[&[u8]]| {
+        let found = keys::find_slotted(command.spec, args).unwrap_or_default();
+        found.into_iter().all(|at| seat.covers(args[at.index]))
+    };
+    match &session.queue {
+        Some(queue) if is_exec(command) => {
+            queue.commands.iter().all(|queued| fills(engine.commands.get(queued.command), &queued.args()))
+        }
+        _ => fills(command, args),
+    }
 }
 
 /// A request for a slot that is not simply served here.
@@ -157,7 +177,7 @@ impl Elsewhere<'_> {
     }
 
     fn writes(&self) -> bool {
-        checks::writes(self.engine, self.session.queue.as_deref(), self.command)
+        writes(self.engine, self.session.queue.as_deref(), self.command)
             || self.command.spec.flags.has(Flags::MAY_REPLICATE)
     }
 

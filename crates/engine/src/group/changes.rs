@@ -3,6 +3,7 @@
 //! committed, and waited for until this server goes by them. Blocks: never to be called by a loop.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use braid_clients::Address;
@@ -18,6 +19,8 @@ use crate::migrate::target::{Connection, Target};
 
 /// How often a change is worked out anew because another one came first.
 const TRIES: usize = 16;
+/// How long a change that has to be made waits before it is tried again.
+const PAUSE: Duration = Duration::from_millis(250);
 
 /// Why nothing was changed, or why that is not certain.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -70,10 +73,37 @@ impl Engine {
         Err(ChangeError::Busy)
     }
 
+    /// Makes sure that no change of the cluster that was worked out before can be committed any more.
+    /// Blocks until that is certain, or the server ends: then it is false.
+    pub(crate) fn raise_epoch(&self) -> bool {
+        while !self.shutdown.load(Relaxed) {
+            let Some(me) = self.as_author() else { return false };
+            match self.change_cluster(&me, |operator| Ok(operator.raise_epoch())) {
+                Ok(_) => return true,
+                Err(error) => log::warn!("The cluster's epoch cannot be raised: {error}"),
+            }
+            std::thread::sleep(PAUSE);
+        }
+        false
+    }
+
+    /// This server as an author of changes that nobody has asked for.
+    pub(crate) fn as_author(&self) -> Option<Me> {
+        let id = self.cluster.as_ref()?.map.as_ref()?.id();
+        Some(self.group.as_ref()?.as_newcomer(&self.config, &id, &Address::Unknown))
+    }
+
+    /// Has etcd's records read at once.
+    pub(crate) fn read_records(&self) {
+        if let Some(group) = &self.group {
+            group.wishes.lock().reads = true;
+            group.has_wishes.notify_one();
+        }
+    }
+
     /// Waits until this server goes by a revision of the map.
-    fn see(&self, group: &Arc<Group>, map: &ClusterMap, revision: u64) -> Result<(), ChangeError> {
-        group.wishes.lock().reads = true;
-        group.has_wishes.notify_one();
+    fn see(&self, group: &Group, map: &ClusterMap, revision: u64) -> Result<(), ChangeError> {
+        self.read_records();
         match map.wait_for(revision, group.settings.etcd_patience() * 4) {
             true => Ok(()),
             false => Err(ChangeError::Unseen),
@@ -94,20 +124,10 @@ impl Engine {
         let mut connection = Connection::open(&target, &options).map_err(|error| error.to_string())?;
         let broken = |_| "the connection was closed".to_owned();
         connection.set_timeout(patience).map_err(broken)?;
-        let (user, password) = (config.masteruser(), config.masterauth());
-        if !password.is_empty() {
-            let login = [&b"AUTH"[..], user.as_bytes(), password.as_bytes()];
-            let login = if user.is_empty() { vec![login[0], login[2]] } else { login.to_vec() };
-            connection.request(&login).map_err(broken)?;
-        }
+        connection.log_in(&config.masteruser(), &config.masterauth()).map_err(broken)??;
         connection.request(request).and_then(|()| connection.flush()).map_err(broken)?;
         let mut line =
             || connection.line().map(|line| String::from_utf8_lossy(&line).into_owned()).map_err(broken);
-        if !password.is_empty()
-            && let Some(error) = line()?.strip_prefix('-')
-        {
-            return Err(error.to_owned());
-        }
         let reply = line()?;
         match reply.split_at_checked(1) {
             Some(("-", error)) => Err(error.to_owned()),

@@ -17,6 +17,7 @@ mod divergence;
 mod duty;
 mod former;
 mod node;
+mod part;
 pub mod report;
 mod settings;
 mod store;

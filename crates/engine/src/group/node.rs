@@ -11,7 +11,7 @@ use braid_group::cluster::{Map, SlotSet};
 use braid_group::record::Keys;
 use braid_keyspace::scan;
 
-use super::thread::Part;
+use super::part::Part;
 use super::{Group, NO_SHARD, view::View};
 use crate::cluster_map::{ClusterMap, ClusterView};
 use crate::engine::Engine;
@@ -146,18 +146,40 @@ impl Engine {
         let before = cluster.view();
         let is_same = before.map.epoch == view.map.epoch && before.leads == view.leads;
         let loses = |slot: u16| before.leads && before.owns(slot) && !(view.leads && view.owns(slot));
+        let lost: SlotSet = (0..HASH_SLOTS).filter(|&slot| loses(slot)).collect();
+        self.settle_imports(&view);
         // Commands that were let in by the older map end first.
-        let world = (0..HASH_SLOTS).any(loses).then(|| self.keyspace.gate.close(None));
+        let world = (!lost.is_empty()).then(|| self.keyspace.gate.close(None));
         let leads = view.leads;
         cluster.publish(view, self.config.cluster_require_full_coverage());
         drop(world);
+        if leads && !lost.is_empty() {
+            self.redirect_waiters(&lost);
+            self.leave_shard_channels(&lost);
+        }
         if leads && !is_same {
-            self.drop_foreign_keys();
+            self.refresh_hidden_slots();
+            self.drop_foreign_keys(&lost);
         }
     }
 
-    /// Has the keys deleted of slots that have gone to other shards: their present owners have them.
-    fn drop_foreign_keys(&self) {
+    /// Hides slots that are on their way here, and those that have keys here though they are not
+    /// this server's any more.
+    pub(crate) fn refresh_hidden_slots(&self) {
+        let mut hidden = self.foreign_slots();
+        let owns = |slot: u16| self.cluster_view().is_some_and(|view| view.owns(slot));
+        for slot in (0..HASH_SLOTS).filter(|&slot| self.slot_moves.is_coming(slot)) {
+            if !owns(slot) {
+                hidden.insert(slot);
+            }
+        }
+        self.keyspace.hide_slots(hidden.iter());
+    }
+
+    /// Has the keys deleted of slots that are other shards'. Those of slots that were lost just now
+    /// have been taken over. Others may be of a move to this server that the source is about to
+    /// commit: they are deleted when that is impossible.
+    fn drop_foreign_keys(&self, lost: &SlotSet) {
         let foreign = self.foreign_slots();
         if foreign.is_empty() {
             return;
@@ -166,10 +188,13 @@ impl Engine {
             "{} slots have keys here that belong to other nodes now: these keys are deleted",
             foreign.len()
         );
+        let is_certain = foreign.iter().all(|slot| lost.contains(slot));
         let engine = self.this.clone();
         let run = move || {
-            if let Some(engine) = engine.upgrade() {
-                engine.delete_slots(&foreign);
+            let Some(engine) = engine.upgrade() else { return };
+            if is_certain || engine.raise_epoch() {
+                engine.delete_slots(&foreign, |slot| engine.foreign_slots().contains(slot));
+                engine.refresh_hidden_slots();
             }
         };
         if let Err(error) = std::thread::Builder::new().name("slots".into()).spawn(run) {
@@ -189,7 +214,8 @@ impl Engine {
         };
         let databases = self.keyspace.databases();
         let has_keys = |slot: u16| (0..databases).any(|db| self.keyspace.slot_len(slot, db) > 0);
-        (0..HASH_SLOTS).filter(|&slot| is_elsewhere(slot) && has_keys(slot)).collect()
+        let is_foreign = |slot: u16| has_keys(slot) && is_elsewhere(slot) && !self.slot_moves.is_coming(slot);
+        (0..HASH_SLOTS).filter(|&slot| is_foreign(slot)).collect()
     }
 
     /// Removes all keys: they are those of a primary that this server has left.
@@ -203,17 +229,18 @@ impl Engine {
         });
     }
 
-    fn delete_slots(&self, slots: &SlotSet) {
+    /// Deletes all keys of slots, as long as they are to be deleted.
+    pub(crate) fn delete_slots(&self, slots: &SlotSet, is_wanted: impl Fn(u16) -> bool) {
         for slot in slots.iter() {
             for db in 0..self.keyspace.databases() {
                 loop {
                     let mut keys: Vec<Box<[u8]>> = Vec::new();
                     scan::visit_slot(&self.keyspace, slot, db, CHUNK, |entry| keys.push(entry.key().into()));
                     // It may have come back meanwhile.
-                    if keys.is_empty() || !self.foreign_slots().contains(slot) {
+                    if keys.is_empty() || !is_wanted(slot) {
                         break;
                     }
-                    if let Err(why) = self.delete_keys(db, keys) {
+                    if let Err(why) = self.delete_keys(db, keys, || is_wanted(slot)) {
                         log::warn!("Keys of slot {slot} are not deleted: {why}");
                         return;
                     }

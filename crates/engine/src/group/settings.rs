@@ -38,6 +38,9 @@ impl Settings {
         if !is_cluster && !config.cluster_name().is_empty() {
             return Err("cluster-name needs cluster-enabled yes".into());
         }
+        if is_cluster && !config.group_name().is_empty() {
+            return Err("group-name is not supported in cluster mode: see cluster-name".into());
+        }
         let endpoints = config.etcd_endpoints();
         let endpoints: Vec<String> =
             endpoints.split([',', ' ']).filter(|text| !text.is_empty()).map(String::from).collect();
@@ -45,7 +48,7 @@ impl Settings {
             return if endpoints.is_empty() && config.node_name().is_empty() {
                 Ok(None)
             } else {
-                Err(format!("etcd-endpoints and node-name need {directive}, which is missing"))
+                Err(format!("{directive} is missing: etcd-endpoints and node-name need it"))
             };
         }
         if endpoints.is_empty() {

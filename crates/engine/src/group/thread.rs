@@ -6,8 +6,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use braid_base::clock::boot_nanos;
-use braid_group::{Member, Node, Rules};
+use braid_group::{Member, Node};
 
+use super::part::Part;
 use super::store::{News, Wishes};
 use super::{Group, duty, former, node};
 use crate::cluster_node;
@@ -40,24 +41,6 @@ impl Engine {
         leaving.is_asked = true;
         group.has_left.notify_all();
         group.has_left.wait_while_for(&mut leaving, |leaving| !leaving.is_done, patience);
-    }
-}
-
-/// This server's part in a shard.
-pub(super) struct Part<'e> {
-    member: Member,
-    duties: duty::Duties<'e>,
-}
-
-impl<'e> Part<'e> {
-    /// Of the shard that the group's keys name. `started`: since when its first record may be waited
-    /// for.
-    pub fn new(engine: &'e Engine, group: &'e Group, former: Option<Arc<str>>, started: u64) -> Part<'e> {
-        let own = group.view.lock().id.clone();
-        Part {
-            member: Member::new(own, group.timing, Rules::default(), started),
-            duties: duty::Duties::new(engine, group, former),
-        }
     }
 }
 

@@ -70,6 +70,20 @@ impl Connection {
         self.stream.set_timeouts(timeout, timeout).map_err(|_| failed)
     }
 
+    /// Logs in, unless there is no password. `Err` within: the target's error.
+    pub(crate) fn log_in(&mut self, user: &str, password: &str) -> Result<Result<(), String>, Broken> {
+        if password.is_empty() {
+            return Ok(Ok(()));
+        }
+        match user.is_empty() {
+            true => self.request(&[b"AUTH", password.as_bytes()])?,
+            false => self.request(&[b"AUTH", user.as_bytes(), password.as_bytes()])?,
+        }
+        self.flush()?;
+        let line = self.line()?;
+        Ok(line.strip_prefix(b"-").map_or(Ok(()), |error| Err(String::from_utf8_lossy(error).into_owned())))
+    }
+
     /// Adds a request to what is to be sent; sends some of it if it is much.
     pub(crate) fn request(&mut self, args: &[&[u8]]) -> Result<(), Broken> {
         request::push_count(&mut self.to_send, args.len());

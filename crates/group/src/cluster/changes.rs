@@ -231,12 +231,16 @@ impl<'m> Operator<'m> {
             delete("primary");
         }
         if is_last || leads {
-            // A failover may have changed who leads.
-            let record = self.map.shards.get(shard).and_then(|shard| shard.record.as_ref());
-            let expected = record.map_or(Expected::Absent, |record| Expected::Revision(record.revision));
-            change.compares.push((self.keys.named("shard", shard), expected));
+            self.expect_leader(change, shard);
         }
         Ok(())
+    }
+
+    /// A failover may have changed who leads: then the change comes to nothing.
+    fn expect_leader(&self, change: &mut Change, shard: &str) {
+        let record = self.map.shards.get(shard).and_then(|shard| shard.record.as_ref());
+        let expected = record.map_or(Expected::Absent, |record| Expected::Revision(record.revision));
+        change.compares.push((self.keys.named("shard", shard), expected));
     }
 
     /// REPLICATE: this server becomes a replica of the shard that a node leads. `is_empty`: it has
@@ -355,6 +359,40 @@ impl<'m> Operator<'m> {
         slots.config_epoch = self.map.epoch + 1;
         self.put_slots(&mut change, to, &slots);
         Ok(change)
+    }
+
+    /// Moves slots of this server's shard to the shard of a node at once. Both must be primaries, as
+    /// the records say, and still be that when the change is committed.
+    pub fn move_slots(&self, moved: &SlotSet, id: &str) -> Outcome {
+        let own = self.own().ok_or_else(|| Refusal::unknown(&self.me.node.id))?;
+        let target = self.map.node(id).ok_or_else(|| Refusal::unknown(id))?;
+        let (from, to) = (&own.known.shard, &target.known.shard);
+        if !self.map.is_primary(own) || !self.map.is_primary(target) || from == to {
+            return Err(Refusal::new("ERR Source and target have to be primaries of two shards"));
+        }
+        if let Some(slot) = moved.iter().find(|&slot| self.map.owner(slot) != Some(from)) {
+            return Err(Refusal(format!("ERR I'm not the owner of hash slot {slot}")));
+        }
+        let mut change = self.begin();
+        for shard in [from, to] {
+            self.expect_leader(&mut change, shard);
+        }
+        let (mut left, mut grown) = (self.slots_of(from), self.slots_of(to));
+        for slot in moved.iter() {
+            left.slots.remove(slot);
+            left.migrating.remove(&slot);
+            grown.slots.insert(slot);
+            grown.importing.remove(&slot);
+        }
+        grown.config_epoch = self.map.epoch + 1;
+        self.put_slots(&mut change, from, &left);
+        self.put_slots(&mut change, to, &grown);
+        Ok(change)
+    }
+
+    /// Changes nothing but the epoch: no change that was worked out before can be committed any more.
+    pub fn raise_epoch(&self) -> Change {
+        self.begin()
     }
 
     /// BUMPEPOCH: the shard's configuration epoch becomes the greatest. No change if it is that

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use braid_base::crc::HASH_SLOTS;
 
-use super::records::{EPOCH, KnownNode, ShardSlots, is_id};
+use super::records::{KnownNode, ShardSlots, is_id};
 use super::slot_set::SlotSet;
-use crate::record::{Holder, Keys, MemberId, Node, Record, RecordError, Shard, Versioned, is_name};
+use crate::record::{EPOCH, Holder, Keys, MemberId, Node, Record, RecordError, Shard, Versioned, is_name};
 
 /// A node of the cluster.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -19,9 +19,6 @@ use serde_json::{Value, json};
 use super::slot_set::SlotSet;
 use crate::record::{RecordError, read_json};
 
-/// The name of the epoch's key.
-pub(crate) const EPOCH: &str = "epoch";
-
 /// Digits of the id of a node or shard.
 const ID_LEN: usize = 40;
 

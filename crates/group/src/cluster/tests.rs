@@ -232,6 +232,8 @@ enum Request {
     Leave,
     Replicate(usize),
     Set(u16, SlotChange),
+    Move(Vec<u16>, usize),
+    RaiseEpoch,
     Bump,
 }
 
@@ -251,6 +253,8 @@ fn request() -> impl Strategy<Value = Request> {
         (slot(), node()).prop_map(|(slot, node)| Request::Set(slot, SlotChange::Migrating(id(node)))),
         (slot(), node()).prop_map(|(slot, node)| Request::Set(slot, SlotChange::Importing(id(node)))),
         slot().prop_map(|slot| Request::Set(slot, SlotChange::Stable)),
+        (slots(), node()).prop_map(|(slots, node)| Request::Move(slots, node)),
+        Just(Request::RaiseEpoch),
         Just(Request::Bump),
     ]
 }
@@ -265,6 +269,8 @@ fn work_out(operator: &Operator<'_>, request: &Request) -> Outcome {
         Request::Leave => operator.leave(),
         Request::Replicate(node) => operator.replicate(&id(*node), true),
         Request::Set(slot, change) => operator.set_slot(*slot, change, false),
+        Request::Move(slots, node) => operator.move_slots(&slots.iter().copied().collect(), &id(*node)),
+        Request::RaiseEpoch => Ok(operator.raise_epoch()),
         Request::Bump => operator.bump_epoch(),
     }
 }
@@ -302,5 +308,135 @@ proptest! {
             }
             maps.push(store.map());
         }
+    }
+}
+
+#[test]
+fn slots_move_at_once() {
+    let mut store = Store::default();
+    create(&mut store, 2);
+    (0..2).for_each(|index| store.lead(index));
+    let moved: SlotSet = "0,2,4,100".parse().expect("slots");
+    let (map, all) = (store.map(), keys());
+    let change = |index: usize, to: usize| {
+        Operator { map: &map, keys: &all, me: &me(index) }.move_slots(&moved, &id(to))
+    };
+    assert!(change(1, 0).is_err() && change(0, 0).is_err() && change(0, 7).is_err());
+    let wanted = change(0, 1).expect("it may");
+    // A failover on either side, or any change of the cluster, makes it void.
+    for spoil in [
+        |store: &mut Store| store.lead(0),
+        |store: &mut Store| store.lead(1),
+        |store: &mut Store| {
+            let (map, keys) = (store.map(), keys());
+            assert!(store.commit(&Operator { map: &map, keys: &keys, me: &me(1) }.raise_epoch()));
+        },
+    ] {
+        let mut other = Store { records: store.records.clone(), revision: store.revision };
+        spoil(&mut other);
+        assert!(!other.commit(&wanted));
+    }
+    assert!(store.commit(&wanted));
+    let now = store.map();
+    assert!(moved.iter().all(|slot| now.owner(slot).is_some_and(|shard| **shard == id(1))));
+    assert_eq!(now.epoch, map.epoch + 1);
+    assert_eq!(now.covered().len(), map.covered().len());
+}
+
+/// A detail of moves that is left out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fault {
+    /// The target deletes what it has without raising the epoch before.
+    DeletesAtOnce,
+    /// The source works its change out from records that it has read after it asked the target.
+    ReadsLate,
+    /// The source takes an unknown outcome for a failure.
+    TakesUnknownForFailure,
+}
+
+/// One move between two nodes, whose steps and messages come in any order that is possible. True if
+/// the slot's keys are where the slot is in the end, and were written nowhere else meanwhile.
+fn moves_well(seed: u64, fault: Option<Fault>) -> bool {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut store = Store::default();
+    create(&mut store, 2);
+    (0..2).for_each(|index| store.lead(index));
+    let (keys, slots) = (keys(), "8".parse::<SlotSet>().expect("a slot"));
+    let key = keys.named("slots", &id(1));
+    let is_targets = |store: &Store| {
+        let record = store.records.get(&key).map(|(text, _)| ShardSlots::from_json(text));
+        record.is_some_and(|record| record.is_ok_and(|record| record.slots.contains(8)))
+    };
+    // The target has the keys, and said so; the source waits for the outcome of what it has sent.
+    let (mut has_keys, mut is_connected, mut gives_up) = (true, true, false);
+    let (mut read, mut asked, mut sent, mut on_the_way) = (None, false, false, None);
+    let mut source_serves = false;
+    for _ in 0..60 {
+        match random.u8(0..10) {
+            // The source, in its order: reads, asks, sends.
+            0..3 if read.is_none() => {
+                let reads_first = fault != Some(Fault::ReadsLate);
+                if reads_first || asked {
+                    read = Some(store.map());
+                } else if is_connected && !gives_up {
+                    asked = true;
+                }
+            }
+            0..3 if !asked => asked = is_connected && !gives_up && has_keys,
+            0..3 if !sent => {
+                let map = read.as_ref().expect("read before");
+                let change = Operator { map, keys: &keys, me: &me(0) }.move_slots(&slots, &id(1));
+                sent = true;
+                on_the_way = change.ok();
+            }
+            // The transaction arrives, or its answer does not.
+            3..5 => {
+                if let Some(change) = on_the_way.take()
+                    && !store.commit(&change)
+                {
+                    source_serves = true;
+                }
+            }
+            5 if sent && !source_serves && random.u8(0..3) == 0 => {
+                // It has not heard: it makes sure.
+                if fault == Some(Fault::TakesUnknownForFailure) {
+                    source_serves = true;
+                } else {
+                    let map = store.map();
+                    assert!(store.commit(&Operator { map: &map, keys: &keys, me: &me(0) }.raise_epoch()));
+                    source_serves = !is_targets(&store);
+                }
+            }
+            6 => is_connected = false,
+            7 if !is_connected => gives_up = true,
+            8..10 if gives_up && has_keys && !is_targets(&store) => {
+                if fault != Some(Fault::DeletesAtOnce) {
+                    let map = store.map();
+                    assert!(store.commit(&Operator { map: &map, keys: &keys, me: &me(1) }.raise_epoch()));
+                }
+                has_keys = is_targets(&store);
+            }
+            _ => {}
+        }
+        // Both serve it, or its owner has not got its keys.
+        if is_targets(&store) && (source_serves || !has_keys) {
+            return false;
+        }
+    }
+    true
+}
+
+/// Of one move.
+const SCHEDULES: u64 = 1000;
+
+#[test]
+fn a_move_leaves_the_keys_with_the_owner_whatever_comes_in_between() {
+    for seed in 0..SCHEDULES {
+        assert!(moves_well(seed, None), "seed {seed}");
+    }
+    for fault in [Fault::DeletesAtOnce, Fault::ReadsLate, Fault::TakesUnknownForFailure] {
+        let found = (0..SCHEDULES).find(|&seed| !moves_well(seed, Some(fault)));
+        println!("{fault:?}: found by schedule {found:?}");
+        assert!(found.is_some(), "{fault:?} does no harm");
     }
 }

@@ -60,6 +60,7 @@ impl<M: Model> EventLoop<M> {
                 self.answer_served(id, reply, written_to);
             }
             Message::RunAgain(id) => self.run_again(id),
+            Message::LeaveSlots(id) => self.leave_slots(id),
             Message::Resume => {
                 self.resumes += 1;
                 self.resume_postponed();
@@ -145,6 +146,7 @@ impl<M: Model> EventLoop<M> {
         let Some(&place) = self.by_id.get(&id) else { return };
         let Some(client) = self.clients.slab.get(place) else { return };
         let Some(blocked) = client.session.blocked.take() else { return };
+        self.clients.deadlines.remove(&(blocked.deadline_ms, place));
         if let Some(precomputed) = blocked.take_precomputed() {
             client.session.set_precomputed(precomputed);
         }
@@ -154,5 +156,16 @@ impl<M: Model> EventLoop<M> {
         // It is counted when it has run.
         client.commands = client.commands.saturating_sub(1);
         self.resume_after_wait(place);
+    }
+
+    /// Ends a client's subscriptions to shard channels of other nodes.
+    fn leave_slots(&mut self, id: u64) {
+        let Some(&place) = self.by_id.get(&id) else { return };
+        let Some(client) = self.clients.slab.get(place) else { return };
+        self.engine.end_foreign_subscriptions(&mut client.session, &mut client.reply);
+        if !client.in_write_list && !client.reply.is_empty() {
+            client.in_write_list = true;
+            self.clients.to_write.push(place);
+        }
     }
 }

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! This server's part in one shard: the state machine, and what carries its orders out. A node of a
+//! cluster has another one in each shard that it goes into.
+
+use std::sync::Arc;
+
+use braid_group::{Member, Rules};
+
+use super::{Group, duty};
+use crate::engine::Engine;
+
+/// This server's part in a shard.
+pub(super) struct Part<'e> {
+    pub member: Member,
+    pub duties: duty::Duties<'e>,
+}
+
+impl<'e> Part<'e> {
+    /// Of the shard that the group's keys name. `started`: since when its first record may be waited
+    /// for.
+    pub fn new(engine: &'e Engine, group: &'e Group, former: Option<Arc<str>>, started: u64) -> Part<'e> {
+        let own = group.view.lock().id.clone();
+        Part {
+            member: Member::new(own, group.timing, Rules::default(), started),
+            duties: duty::Duties::new(engine, group, former),
+        }
+    }
+}

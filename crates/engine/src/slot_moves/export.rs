@@ -1,0 +1,655 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The source's side of a move of slots.
+//!
+//! The thread alone talks to the target. It never waits for the target while it holds a lock, and
+//! holds commands back only from the moment that little is left.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use braid_base::clock::unix_ms;
+use braid_base::crc::key_hash_slot;
+use braid_base::number::write_i64;
+use braid_group::cluster::changes::Operator;
+use braid_group::cluster::{Change, Refusal, SlotSet};
+use braid_journal::{Reader, push_select};
+use braid_keyspace::Entry;
+use braid_keyspace::cow_entry::CowEntry;
+use braid_keyspace::reader::Found;
+use braid_keyspace::table::TableCursor;
+use braid_rdb::{Format, Target as Version};
+use braid_replication::link::units::{StreamRequest, Units};
+use braid_replication::random_id;
+use braid_spec::{Flags, Group as Family, Scope, keys};
+
+use super::hold::Hold;
+use super::positions::{Name, Positions};
+use super::state::{Move, MoveState};
+use crate::cluster_map::ClusterView;
+use crate::dispatch::replay::command_of;
+use crate::engine::Engine;
+use crate::group::changes::ChangeError;
+use crate::migrate::target::{Broken, Connection, Target};
+use crate::replication::FOR_MOVES;
+
+/// What is copied under a slot's lock at once: an entry counts once, and once more for each so many
+/// bytes.
+const STEP: usize = 32;
+const STEP_BYTES: usize = 512;
+/// The journal is read whenever so many bytes have been sent, or so much time has passed.
+const SENT_BETWEEN: usize = 256 << 10;
+const TIME_BETWEEN: Duration = Duration::from_millis(5);
+/// Bytes of the journal that are looked at once, and that go to the target as one batch.
+const READ_BYTES: usize = 1 << 20;
+const BATCH_BYTES: usize = 64 << 10;
+/// Requests that the target has not answered yet.
+const UNANSWERED_MAX: usize = 4096;
+/// Keys that are copied again under one lock.
+const AGAIN_MAX: usize = 64;
+/// How long the target may take to see the change of the map.
+const FOLLOW: Duration = Duration::from_secs(2);
+
+/// Why a move has ended early.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error("the connection to the target was lost")]
+    Broken,
+    #[error("the target did not answer in time")]
+    TimedOut,
+    #[error("{0}")]
+    Said(String),
+    #[error("cancelled")]
+    Cancelled,
+}
+
+impl From<Broken> for Failure {
+    fn from(broken: Broken) -> Failure {
+        if broken.timed_out { Failure::TimedOut } else { Failure::Broken }
+    }
+}
+
+fn said(why: impl Into<String>) -> Failure {
+    Failure::Said(why.into())
+}
+
+impl Engine {
+    /// Begins moves: slots of this server, and the id of the node that gets them. Their names.
+    ///
+    /// # Errors
+    /// A slot that is on its way already.
+    pub fn move_slots(&self, wanted: Vec<(SlotSet, Arc<str>)>) -> Result<Vec<String>, u16> {
+        let source = self.cluster_view().map_or_else(|| Arc::from(""), |view| Arc::clone(&view.id));
+        let one = |(slots, target): (SlotSet, Arc<str>)| {
+            Arc::new(Move::new(random_id(), true, slots, Arc::clone(&source), target))
+        };
+        let new: Vec<Arc<Move>> = wanted.into_iter().map(one).collect();
+        self.slot_moves.add(new.clone(), self.config.cluster_slot_migration_log_max_len() as usize)?;
+        let names = new.iter().map(|one| one.name.clone()).collect();
+        for one in new {
+            let (engine, job) = (self.this.clone(), Arc::clone(&one));
+            let run = move || {
+                if let Some(engine) = engine.upgrade() {
+                    run(&engine, &job);
+                }
+            };
+            if let Err(error) = std::thread::Builder::new().name("slot-move".into()).spawn(run) {
+                one.fail(&format!("no thread can be started: {error}"));
+            }
+        }
+        Ok(names)
+    }
+
+    /// Has the journal read by one more move, from now on, or by one less. The world is stopped when
+    /// one begins.
+    fn count_move_readers(&self, begins: bool) {
+        let mut readers = self.slot_moves.readers.lock();
+        *readers = if begins { *readers + 1 } else { *readers - 1 };
+        self.set_journal_use(FOR_MOVES, *readers > 0);
+    }
+}
+
+fn run(engine: &Engine, job: &Move) {
+    log::info!("Slots {} go to node {}: move {}", job.slots, job.target, job.name);
+    let ended = connect(engine, job).and_then(|connection| Export::begin(engine, job, connection)?.run());
+    match ended {
+        Ok(()) => {
+            job.enter(MoveState::Success);
+            let progress = job.progress();
+            log::info!(
+                "Move {} is done: {} keys, commands waited for {} ms",
+                job.name,
+                progress.keys,
+                progress.pause_ms
+            );
+        }
+        Err(failure) => {
+            job.fail(&failure.to_string());
+            log::warn!("Move {} has failed, the slots stay: {failure}", job.name);
+        }
+    }
+}
+
+/// A connection to the target that may send it the slots.
+fn connect(engine: &Engine, job: &Move) -> Result<Connection, Failure> {
+    let view = engine.cluster_view().ok_or_else(|| said("this server is in no cluster"))?;
+    let node = view.map.node(&job.target).ok_or_else(|| said("the target has left the cluster"))?;
+    let config = &engine.config;
+    let is_tls = config.tls_cluster();
+    let port = if is_tls { node.tls_port() } else { node.port() };
+    let target = Target { host: node.host().to_owned(), port, credentials: None, tls: is_tls };
+    let patience = Duration::from_secs(config.repl_timeout_seconds().max(1).into());
+    let options = crate::tls::connect_options(config, is_tls, patience).map_err(said)?;
+    let mut connection = Connection::open(&target, &options)
+        .map_err(|error| said(format!("{}:{port} cannot be reached: {error}", target.host)))?;
+    connection.set_timeout(patience)?;
+    connection.log_in(&config.masteruser(), &config.masterauth())?.map_err(said)?;
+    Ok(connection)
+}
+
+/// A key that is to be sent.
+struct Item {
+    db: u32,
+    key: Box<[u8]>,
+    content: Content,
+}
+
+enum Content {
+    /// The payload, and the expiry.
+    Payload(Vec<u8>, Option<i64>),
+    Shared(CowEntry),
+    Gone,
+}
+
+struct Export<'e> {
+    engine: &'e Engine,
+    job: &'e Move,
+    connection: Connection,
+    /// Requests without an answer.
+    unanswered: usize,
+    /// The database that the connection has selected.
+    selected: Option<u32>,
+    positions: Positions,
+    /// Absent only while it is dropped.
+    journal: Option<Reader>,
+    buffer: Vec<u8>,
+    /// Where in the buffer bytes of which offset begin.
+    pieces: VecDeque<(usize, u64)>,
+    units: Units,
+    /// The journal's database behind the last unit.
+    db: u32,
+    /// Units for the target, and the database behind them.
+    batch: Vec<u8>,
+    batch_db: Option<u32>,
+    sent: usize,
+    last_read: Instant,
+}
+
+impl Drop for Export<'_> {
+    fn drop(&mut self) {
+        if let Some(journal) = self.journal.take() {
+            journal.end(&self.engine.keyspace.journal);
+        }
+        self.engine.count_move_readers(false);
+    }
+}
+
+impl<'e> Export<'e> {
+    /// Tells the target, and reads the journal from now on.
+    fn begin(engine: &'e Engine, job: &'e Move, mut connection: Connection) -> Result<Export<'e>, Failure> {
+        let slots = job.slots.to_string();
+        let request: [&[u8]; 6] = [
+            b"CLUSTER",
+            b"SYNCSLOTS",
+            b"ESTABLISH",
+            job.name.as_bytes(),
+            job.source.as_bytes(),
+            slots.as_bytes(),
+        ];
+        ask(&mut connection, &request)?;
+        let keyspace = &engine.keyspace;
+        let journal = {
+            let _world = keyspace.gate.close(None);
+            engine.count_move_readers(true);
+            keyspace.journal.forget_database();
+            keyspace.journal.reader()
+        };
+        let databases = keyspace.databases();
+        let keys =
+            job.slots.iter().map(|slot| (0..databases).map(|db| keyspace.slot_len(slot, db)).sum::<usize>());
+        let total = keys.sum::<usize>() as u64;
+        job.note(|progress| {
+            progress.state = MoveState::Snapshotting;
+            progress.keys_total = total;
+            progress.answered_ms = unix_ms();
+        });
+        Ok(Export {
+            engine,
+            job,
+            connection,
+            unanswered: 0,
+            selected: Some(0),
+            positions: Positions::new(job.slots.iter()),
+            journal: Some(journal),
+            buffer: Vec::new(),
+            pieces: VecDeque::new(),
+            units: Units::default(),
+            db: 0,
+            batch: Vec::new(),
+            batch_db: None,
+            sent: 0,
+            last_read: Instant::now(),
+        })
+    }
+
+    fn run(mut self) -> Result<(), Failure> {
+        let slots: Vec<u16> = self.job.slots.iter().collect();
+        for slot in slots {
+            self.copy_slot(slot)?;
+        }
+        self.job.enter(MoveState::Streaming);
+        let most = self.engine.config.cluster_slot_migration_handoff_max_lag_bytes();
+        loop {
+            let behind = self.follow()?;
+            self.settle()?;
+            if behind <= most && self.positions.wanted(1).is_none() {
+                break;
+            }
+        }
+        self.hand_over()
+    }
+
+    /// Gives up if the move is not wanted any more.
+    fn check(&self) -> Result<(), Failure> {
+        if self.job.is_cancelled.load(Relaxed) {
+            return Err(Failure::Cancelled);
+        }
+        if self.engine.shutdown.load(Relaxed) {
+            return Err(said("this server ends"));
+        }
+        let view = self.engine.cluster_view().unwrap_or_default();
+        if !view.leads || self.engine.replication.link.is_replica() {
+            return Err(said("this server is no primary any more"));
+        }
+        if !self.job.slots.iter().all(|slot| view.owns(slot)) {
+            return Err(said("slots have gone elsewhere meanwhile"));
+        }
+        Ok(())
+    }
+
+    /// Copies a slot's keys, and reads the journal in between.
+    fn copy_slot(&mut self, slot: u16) -> Result<(), Failure> {
+        let engine = self.engine;
+        self.positions.begin(slot);
+        let mut last = 0;
+        for db in 0..engine.keyspace.databases() {
+            let mut cursor = Some(TableCursor::default());
+            while let Some(from) = cursor {
+                let mut items = Vec::new();
+                let now = unix_ms();
+                let (next, position) = engine.keyspace.reader().copy_slot(slot, db, from, STEP, |found| {
+                    let item = item(db, found, now);
+                    let weight = item.as_ref().map_or(0, Item::bytes) / STEP_BYTES + 1;
+                    items.extend(item);
+                    weight
+                });
+                (cursor, last) = (next, position);
+                self.send_items(items)?;
+                if self.sent >= SENT_BETWEEN || self.last_read.elapsed() >= TIME_BETWEEN {
+                    self.follow_once()?;
+                }
+            }
+        }
+        self.positions.end(slot, last);
+        Ok(())
+    }
+
+    fn send_items(&mut self, items: Vec<Item>) -> Result<(), Failure> {
+        let now = unix_ms();
+        let count = items.len() as u64;
+        for Item { db, key, content } in items {
+            if self.selected != Some(db) {
+                let mut number = [0; 20];
+                self.send(&[b"SELECT", write_i64(&mut number, db.into())])?;
+                self.selected = Some(db);
+            }
+            let (payload, expiry) = match content {
+                Content::Gone => {
+                    self.send(&[b"UNLINK", &key])?;
+                    continue;
+                }
+                Content::Payload(payload, expiry) => (Some(payload), expiry),
+                Content::Shared(entry) => (payload(entry.entry(), now), entry.entry().expiry()),
+            };
+            let Some(payload) = payload else { continue };
+            let mut number = [0; 20];
+            let ttl = write_i64(&mut number, expiry.unwrap_or(0));
+            self.send(&[b"RESTORE", &key, ttl, &payload, b"REPLACE", b"ABSTTL"])?;
+            self.sent += payload.len();
+        }
+        self.job.note(|progress| progress.keys += count);
+        Ok(())
+    }
+
+    /// Sends a request, whose answer is read later.
+    fn send(&mut self, request: &[&[u8]]) -> Result<(), Failure> {
+        self.connection.request(request)?;
+        self.unanswered += 1;
+        if self.unanswered >= UNANSWERED_MAX {
+            self.read_answers(UNANSWERED_MAX / 2)?;
+        }
+        Ok(())
+    }
+
+    /// Reads answers until so many are left.
+    fn read_answers(&mut self, left: usize) -> Result<(), Failure> {
+        self.connection.flush()?;
+        while self.unanswered > left {
+            answer(&mut self.connection)?;
+            self.unanswered -= 1;
+        }
+        self.job.note(|progress| progress.answered_ms = unix_ms());
+        Ok(())
+    }
+
+    /// Everything that was sent has been done.
+    fn settle(&mut self) -> Result<(), Failure> {
+        self.read_answers(0)
+    }
+
+    /// Reads the journal up to its present end, and copies again what has to be. How many bytes have
+    /// come meanwhile.
+    fn follow(&mut self) -> Result<u64, Failure> {
+        let end = self.engine.keyspace.journal.end();
+        while self.journal.as_ref().is_some_and(|journal| journal.position() < end) {
+            self.follow_once()?;
+        }
+        self.follow_once()?;
+        while let Some((slot, names)) = self.positions.wanted(AGAIN_MAX) {
+            self.copy_again(slot, &names)?;
+            self.follow_once()?;
+        }
+        let position = self.journal.as_ref().map_or(0, Reader::position);
+        Ok(self.engine.keyspace.journal.end().saturating_sub(position) + self.buffer.len() as u64)
+    }
+
+    fn copy_again(&mut self, slot: u16, names: &[Name]) -> Result<(), Failure> {
+        let now = unix_ms();
+        let mut items = Vec::with_capacity(names.len());
+        let position = self.engine.keyspace.reader().copy_keys(slot, names, |index, found| {
+            let (db, key) = &names[index];
+            let gone = || Item { db: *db, key: key.clone(), content: Content::Gone };
+            items.push(found.and_then(|found| item(*db, found, now)).unwrap_or_else(gone));
+        });
+        for name in names {
+            self.positions.copied_again(slot, name.clone(), position);
+        }
+        // What was to be passed on before is older than these copies.
+        self.send_batch()?;
+        self.send_items(items)
+    }
+
+    /// Reads a part of the journal, and passes on what the target needs.
+    fn follow_once(&mut self) -> Result<(), Failure> {
+        self.check()?;
+        (self.sent, self.last_read) = (0, Instant::now());
+        let journal = &self.engine.keyspace.journal;
+        let Some(reader) = &mut self.journal else { return Ok(()) };
+        let (buffer, pieces) = (&mut self.buffer, &mut self.pieces);
+        let before = buffer.len();
+        reader.read_placed(journal, journal.complete(), |offset, bytes| {
+            if buffer.len() - before >= READ_BYTES {
+                return 0;
+            }
+            pieces.push_back((buffer.len(), offset));
+            buffer.extend_from_slice(bytes);
+            bytes.len()
+        });
+        let behind = journal.end().saturating_sub(reader.position());
+        let limit = self.engine.replica_output_limit().hard_bytes;
+        if limit > 0 && behind > limit {
+            return Err(said("the target is too slow for what changes meanwhile"));
+        }
+        self.job.note(|progress| progress.behind = behind);
+        let buffer = std::mem::take(&mut self.buffer);
+        let mut units = std::mem::take(&mut self.units);
+        units.parse(&buffer).map_err(|error| said(format!("the journal cannot be read: {error}")))?;
+        let mut rest = units.requests();
+        while let Some(last) = rest.iter().position(|request| request.ends_unit) {
+            let (unit, later) = rest.split_at(last + 1);
+            rest = later;
+            self.pass_on(&units, unit, &buffer)?;
+        }
+        let used = units.forget();
+        self.units = units;
+        self.buffer = buffer;
+        self.forget(used);
+        self.send_batch()
+    }
+
+    /// Forgets the begin of the buffer.
+    fn forget(&mut self, used: usize) {
+        let place = self.offset_of(used);
+        self.buffer.drain(..used);
+        while self.pieces.get(1).is_some_and(|(begin, _)| *begin <= used) {
+            self.pieces.pop_front();
+        }
+        for (begin, offset) in &mut self.pieces {
+            let passed = used.saturating_sub(*begin);
+            *offset += passed as u64;
+            *begin = begin.saturating_sub(used);
+        }
+        if self.buffer.is_empty() {
+            self.pieces.clear();
+        }
+        if let Some(place) = place {
+            self.positions.passed(place);
+        }
+    }
+
+    /// The journal's offset of a place in the buffer, or of its end.
+    fn offset_of(&self, place: usize) -> Option<u64> {
+        let (begin, offset) = self.pieces.iter().rev().find(|(begin, _)| *begin <= place)?;
+        Some(offset + (place - begin) as u64)
+    }
+
+    /// Adds a unit to the batch, if the target needs it.
+    fn pass_on(&mut self, units: &Units, unit: &[StreamRequest], buffer: &[u8]) -> Result<(), Failure> {
+        let (Some(first), Some(last)) = (unit.first(), unit.last()) else { return Ok(()) };
+        let before = self.db;
+        let (mut found, mut is_all) = (Vec::new(), true);
+        for request in unit {
+            let args: Vec<&[u8]> = units.args(request, buffer).collect();
+            is_all &= self.look_at(&args, &mut found)?;
+        }
+        if found.is_empty() {
+            return Ok(());
+        }
+        // The pieces are those of `buffer` still.
+        let offset = self.offset_of(first.bytes.start).unwrap_or(0);
+        if !self.positions.needs(offset, &found, is_all) {
+            return Ok(());
+        }
+        if self.batch_db != Some(before) {
+            push_select(&mut self.batch, before);
+        }
+        self.batch_db = Some(self.db);
+        self.batch.extend_from_slice(&buffer[first.bytes.start..last.bytes.end]);
+        if self.batch.len() >= BATCH_BYTES { self.send_batch() } else { Ok(()) }
+    }
+
+    /// Adds a request's keys that are in the move's slots. False if it has others, too.
+    fn look_at(&mut self, args: &[&[u8]], found: &mut Vec<(u16, Name)>) -> Result<bool, Failure> {
+        let Some(name) = args.first() else { return Ok(true) };
+        if name.eq_ignore_ascii_case(b"SELECT") {
+            let db = args.get(1).and_then(|db| braid_base::number::parse_i64(db));
+            self.db = db.and_then(|db| u32::try_from(db).ok()).unwrap_or(0);
+            return Ok(true);
+        }
+        let command = command_of(self.engine, args);
+        let Some(command) = command.filter(|command| command.spec.flags.has(Flags::WRITE)) else {
+            return Ok(true);
+        };
+        let at = keys::find(command.spec, args).unwrap_or_default();
+        if at.is_empty()
+            && command.spec.scope_of(args) == Scope::World
+            && command.spec.group != Family::Scripting
+        {
+            return Err(said(format!("{} came in between", command.full_name.to_ascii_uppercase())));
+        }
+        let mut is_all = true;
+        for at in at {
+            let (key, db) = (args[at.index], self.db);
+            let slot = key_hash_slot(key);
+            match self.positions.has(slot) {
+                true => found.push((slot, (db, key.into()))),
+                false => is_all = false,
+            }
+        }
+        Ok(is_all)
+    }
+
+    fn send_batch(&mut self) -> Result<(), Failure> {
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        let batch = std::mem::take(&mut self.batch);
+        self.batch_db = None;
+        self.sent += batch.len();
+        self.send(&[b"CLUSTER", b"SYNCSLOTS", b"APPLY", &batch])
+    }
+
+    /// Holds commands back, sends the rest, and gives the slots away.
+    fn hand_over(mut self) -> Result<(), Failure> {
+        let (engine, job) = (self.engine, self.job);
+        let began = Instant::now();
+        let limit = engine.config.cluster_slot_migration_write_pause_timeout_milliseconds();
+        let deadline = began + Duration::from_millis(limit.into());
+        let hold = Hold::new(engine, &job.slots);
+        job.enter(MoveState::Paused);
+        self.finish(deadline)?;
+        let committed = self.commit(deadline);
+        if committed.is_ok() {
+            // The slots are the target's: whether it has noticed decides only how often clients are
+            // redirected.
+            let _ = self.connection.set_timeout(FOLLOW);
+            let _ = ask(&mut self.connection, &[b"CLUSTER", b"SYNCSLOTS", b"DONE"]);
+        }
+        drop(hold);
+        job.note(|progress| progress.pause_ms = began.elapsed().as_millis() as u64);
+        committed
+    }
+
+    /// Sends what is left, and waits until the target and its in-sync members have it.
+    fn finish(&mut self, deadline: Instant) -> Result<(), Failure> {
+        let end = self.engine.keyspace.journal.end();
+        loop {
+            let patience = deadline.saturating_duration_since(Instant::now());
+            if patience.is_zero() {
+                return Err(said("commands would have had to wait for too long"));
+            }
+            self.connection.set_timeout(patience)?;
+            self.follow()?;
+            let is_read = self.journal.as_ref().is_none_or(|journal| journal.position() >= end);
+            if is_read && self.buffer.is_empty() && self.positions.wanted(1).is_none() {
+                break;
+            }
+        }
+        // Its answers wait for the members from now on, and this one reveals everything.
+        self.send(&[b"CLIENT", b"DURABLE", b"ON"])?;
+        self.send(&[b"DBSIZE"])?;
+        self.settle()
+    }
+
+    /// Gives the slots to the target, or is certain that it has not got them.
+    fn commit(&mut self, deadline: Instant) -> Result<(), Failure> {
+        let (engine, job) = (self.engine, self.job);
+        let me = engine.as_author().ok_or_else(|| said("this server is in no cluster"))?;
+        let connection = RefCell::new(&mut self.connection);
+        let changed = engine.change_cluster(&me, |operator: &Operator<'_>| -> Result<Change, Refusal> {
+            if Instant::now() >= deadline || job.is_cancelled.load(Relaxed) {
+                return Err(Refusal("commands would have had to wait for too long".into()));
+            }
+            // The records have been read: whatever makes the target forget the keys comes after
+            // this, and raises the epoch.
+            let request: [&[u8]; 3] = [b"CLUSTER", b"SYNCSLOTS", b"READY"];
+            ask(&mut connection.borrow_mut(), &request).map_err(|failure| Refusal(failure.to_string()))?;
+            operator.move_slots(&job.slots, &job.target)
+        });
+        match changed {
+            Ok(_) => Ok(()),
+            Err(ChangeError::Unseen) => wait_for(engine, |view| !owns_any(view, &job.slots)),
+            Err(ChangeError::Store(why)) => {
+                log::warn!("Move {}: whether the slots have gone is not known: {why}", job.name);
+                is_gone(engine, job)?.then_some(()).ok_or_else(|| said(why))
+            }
+            Err(error) => Err(said(error.to_string().trim_start_matches("ERR ").to_owned())),
+        }
+    }
+}
+
+/// Finds out whether a transaction of unknown outcome was committed. Afterwards it cannot be.
+fn is_gone(engine: &Engine, job: &Move) -> Result<bool, Failure> {
+    let gone = || engine.cluster_view().is_some_and(|view| !owns_any(&view, &job.slots));
+    match gone() || engine.raise_epoch() {
+        true => Ok(gone()),
+        false => Err(said("this server ends")),
+    }
+}
+
+/// Waits until this server goes by a map.
+fn wait_for(engine: &Engine, is_there: impl Fn(&ClusterView) -> bool) -> Result<(), Failure> {
+    let map = engine.cluster.as_ref().and_then(|node| node.map.as_ref());
+    let map = map.ok_or_else(|| said("this server is in no cluster"))?;
+    while !map.wait_until(&is_there, Duration::from_secs(1)) {
+        if engine.shutdown.load(Relaxed) {
+            return Err(said("this server ends"));
+        }
+    }
+    Ok(())
+}
+
+fn owns_any(view: &ClusterView, slots: &SlotSet) -> bool {
+    slots.iter().any(|slot| view.owns(slot))
+}
+
+impl Item {
+    /// What it takes to copy it under the lock.
+    fn bytes(&self) -> usize {
+        match &self.content {
+            Content::Payload(payload, _) => payload.len(),
+            Content::Shared(_) | Content::Gone => 0,
+        }
+    }
+}
+
+/// A key as it is sent. Nothing if it has no member that is not past its expiry.
+fn item(db: u32, found: Found<'_>, now_ms: i64) -> Option<Item> {
+    let (key, content) = match found {
+        Found::Shared(entry) => (entry.entry().key().into(), Content::Shared(entry)),
+        Found::Here(entry) => (entry.key().into(), Content::Payload(payload(entry, now_ms)?, entry.expiry())),
+    };
+    Some(Item { db, key, content })
+}
+
+fn payload(entry: Entry<'_>, now_ms: i64) -> Option<Vec<u8>> {
+    let (value, format) = (braid_persistence::to_rdb(entry), Format { target: Version::Own, now_ms });
+    (!format.is_void(value)).then(|| braid_rdb::dump(value, format, false))
+}
+
+/// Sends a request and waits for its answer.
+fn ask(connection: &mut Connection, request: &[&[u8]]) -> Result<(), Failure> {
+    connection.request(request)?;
+    connection.flush()?;
+    answer(connection)
+}
+
+/// Reads an answer, which must be no error.
+fn answer(connection: &mut Connection) -> Result<(), Failure> {
+    match connection.line()?.strip_prefix(b"-") {
+        Some(error) => Err(said(format!("the target says: {}", String::from_utf8_lossy(error)))),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Holds back what reaches slots while they are handed over (`dispatch/checks.rs`).
+
+use braid_clients::Message;
+use braid_clients::attention::HELD_SLOTS;
+use braid_group::cluster::SlotSet;
+
+use crate::engine::Engine;
+
+/// Commands that reach these slots wait while it is there.
+pub(super) struct Hold<'e> {
+    engine: &'e Engine,
+    slots: &'e SlotSet,
+}
+
+impl<'e> Hold<'e> {
+    /// All that was let in before has ended when this returns.
+    pub(super) fn new(engine: &'e Engine, slots: &'e SlotSet) -> Hold<'e> {
+        {
+            // With the lock: another hold that ends must not take the attention away.
+            let _readers = engine.slot_moves.readers.lock();
+            engine.slot_moves.set_held(slots, true);
+            engine.attention.set(HELD_SLOTS, true);
+        }
+        drop(engine.keyspace.gate.close(None));
+        Hold { engine, slots }
+    }
+}
+
+impl Drop for Hold<'_> {
+    fn drop(&mut self) {
+        let moves = &self.engine.slot_moves;
+        {
+            let _readers = moves.readers.lock();
+            moves.set_held(self.slots, false);
+            self.engine.attention.set(HELD_SLOTS, moves.holds_any());
+        }
+        self.engine.mailboxes.tell_all(|| Message::Resume);
+    }
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The target's side of a move of slots: what CLUSTER SYNCSLOTS does.
+//!
+//! The source is a client whose connection may reach the slots that come ([`ImportSeat`]). It sends
+//! keys by RESTORE, and what has changed since by APPLY: that runs as a primary's stream does on a
+//! replica, without a look at the time, and goes to this server's own replicas and files as it came.
+//!
+//! When the connection ends before the slots are here, the keys are deleted, but only after the
+//! cluster's epoch has been raised: then the source's transaction cannot come any more.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use braid_base::clock::unix_ms;
+use braid_group::cluster::SlotSet;
+use braid_keyspace::txn::NOTHING_EXPIRED;
+use braid_replication::link::units::Units;
+use braid_spec::CommandError;
+
+use super::state::{ImportSeat, Move, MoveState};
+use crate::cluster_map::ClusterView;
+use crate::dispatch::replay::{Replay, Source};
+use crate::engine::Engine;
+
+/// How long the target waits for the change of the map.
+const FOLLOW: Duration = Duration::from_secs(2);
+
+fn refused(why: impl Into<String>) -> CommandError {
+    CommandError::text(format!("ERR {}", why.into()))
+}
+
+impl Engine {
+    /// ESTABLISH: slots come here from a node.
+    ///
+    /// # Errors
+    /// If this server cannot take the slots.
+    pub fn begin_import(
+        &self,
+        name: String,
+        source: Arc<str>,
+        slots: SlotSet,
+    ) -> Result<Arc<ImportSeat>, CommandError> {
+        let view = self.cluster_view().ok_or_else(|| refused("this server is in no cluster"))?;
+        check_import(&view, &source, &slots).map_err(refused)?;
+        let job = Arc::new(Move::new(name, false, slots, source, Arc::clone(&view.id)));
+        self.slot_moves
+            .add(vec![Arc::clone(&job)], self.config.cluster_slot_migration_log_max_len() as usize)
+            .map_err(|slot| refused(format!("slot {slot} is on its way already")))?;
+        let engine = self.this.clone();
+        let give_up = move |job: Arc<Move>| {
+            let name = job.name.clone();
+            let run = move || {
+                if let Some(engine) = engine.upgrade() {
+                    engine.give_up_import(&job);
+                }
+            };
+            if let Err(error) = std::thread::Builder::new().name("slot-move".into()).spawn(run) {
+                log::warn!("Move {name}: its keys are not deleted: {error}");
+            }
+        };
+        let seat = Arc::new(ImportSeat::new(Arc::clone(&job), give_up));
+        log::info!("Slots {} come from node {}: move {}", job.slots, job.source, job.name);
+        Ok(seat)
+    }
+
+    /// Makes room for the slots: keys that they have here are nobody's. Blocks.
+    ///
+    /// # Errors
+    /// If they cannot come any more.
+    pub fn prepare_import(&self, seat: &ImportSeat) -> Result<(), CommandError> {
+        let job = &seat.job;
+        self.refresh_hidden_slots();
+        // Of an earlier move that has failed.
+        self.delete_slots(&job.slots, |_| !job.is_over());
+        // The map may have changed before the move was known here.
+        let view = self.cluster_view().ok_or_else(|| refused("this server is in no cluster"))?;
+        check_import(&view, &job.source, &job.slots).map_err(refused)
+    }
+
+    /// APPLY: units of the source's journal. Blocks.
+    ///
+    /// # Errors
+    /// If they cannot be run here as they were there: then the move has failed.
+    pub fn apply_import(&self, seat: &ImportSeat, bytes: &[u8]) -> Result<(), CommandError> {
+        if !seat.job.is_wanted() {
+            return Err(refused("the move is over"));
+        }
+        let mut units = Units::default();
+        units.parse(bytes).map_err(|error| refused(error.to_string()))?;
+        if units.requests().last().is_none_or(|request| request.bytes.end != bytes.len()) {
+            return Err(refused("the changes are not whole"));
+        }
+        // It begins with a SELECT.
+        let mut replay = Replay::new(self, Source::Primary);
+        let world = self.world_for_changes()?;
+        let mut worker = self.worker(0);
+        self.change_in_world(world, &mut worker, 0, NOTHING_EXPIRED, |txn| {
+            // What runs here is not journalled command by command, but as it came.
+            let journals = self.keyspace.settings.journals.swap(0, Relaxed);
+            for request in units.requests() {
+                let args: Vec<&[u8]> = units.args(request, bytes).collect();
+                if !args.is_empty() {
+                    replay.run_streamed(self, txn, &args);
+                }
+            }
+            self.keyspace.settings.journals.store(journals, Relaxed);
+            if journals != 0 {
+                let (journal, context) = (&self.keyspace.journal, &mut *txn.context);
+                journal.append_received(context.slot, &mut context.journal, bytes, false);
+                journal.forget_database();
+            }
+        });
+        seat.job.note(|progress| progress.answered_ms = unix_ms());
+        match replay.refused == 0 {
+            true => Ok(()),
+            false => Err(refused("a change could not be repeated here")),
+        }
+    }
+
+    /// READY: everything is here. The slots may become this server's from now on.
+    ///
+    /// # Errors
+    /// If the move is over.
+    pub fn ready_import(&self, seat: &ImportSeat) -> Result<(), CommandError> {
+        let leads = self.cluster_view().is_some_and(|view| view.leads);
+        if !seat.job.is_wanted() || !leads {
+            return Err(refused("the move is over"));
+        }
+        seat.job.enter(MoveState::Paused);
+        Ok(())
+    }
+
+    /// DONE: the slots are this server's. Blocks until it goes by that.
+    ///
+    /// # Errors
+    /// If it does not within seconds.
+    pub fn end_import(&self, seat: &ImportSeat) -> Result<(), CommandError> {
+        let map = self.cluster.as_ref().and_then(|node| node.map.as_ref());
+        self.read_records();
+        let is_here = map.is_some_and(|map| map.wait_until(|view| owns_all(view, &seat.job.slots), FOLLOW));
+        is_here.then_some(()).ok_or_else(|| refused("this node has not seen the change yet"))
+    }
+
+    /// Moves whose slots are here are done. Called whenever the map has changed, before it is gone
+    /// by.
+    pub(crate) fn settle_imports(&self, view: &ClusterView) {
+        for job in self.slot_moves.imports() {
+            if view.leads && owns_all(view, &job.slots) {
+                job.enter(MoveState::Success);
+                log::info!("Move {} is done", job.name);
+            }
+        }
+    }
+
+    /// The source's connection has ended.
+    fn give_up_import(&self, job: &Move) {
+        let why = "the connection to the source was lost";
+        if !self.raise_epoch() {
+            return;
+        }
+        if job.is_over() {
+            return;
+        }
+        log::warn!("Move {} has failed: {why}. Its keys are deleted", job.name);
+        // While it is not over, nobody else deletes them, and nobody sees them.
+        self.delete_slots(&job.slots, |_| !job.is_over());
+        job.fail(why);
+        self.refresh_hidden_slots();
+    }
+}
+
+/// Whether slots may come from a node.
+fn check_import(view: &ClusterView, source: &str, slots: &SlotSet) -> Result<(), String> {
+    if !view.leads {
+        return Err("slots can go to primaries only".into());
+    }
+    let from = view.map.node(source).map(|node| &node.known.shard);
+    match slots.iter().find(|&slot| from.is_none() || view.map.owner(slot) != from) {
+        Some(slot) => Err(format!("slot {slot} is not the source's")),
+        None => Ok(()),
+    }
+}
+
+fn owns_all(view: &ClusterView, slots: &SlotSet) -> bool {
+    view.leads && slots.iter().all(|slot| view.owns(slot))
+}

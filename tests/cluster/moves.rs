@@ -1,0 +1,474 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Slots that move at once: under load, with faults on all sides, beside Valkey 9.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Barrier};
+use std::time::{Duration, Instant};
+
+use braid_tests::{RawClient, Value, request};
+use rustix::process::Signal;
+
+use crate::Cluster;
+
+fn ok() -> Value {
+    Value::Simple("OK".into())
+}
+
+/// The newest move that a node tells of: its state, and its message.
+fn newest(cluster: &Cluster, index: usize) -> Option<(String, String)> {
+    let Value::Array(moves) = cluster.client(index).call("CLUSTER GETSLOTMIGRATIONS") else { return None };
+    let Some(Value::Array(fields)) = moves.first() else { return None };
+    let field = |name: &str| {
+        let at = fields.iter().position(|field| *field == Value::Bulk(name.into()))?;
+        Some(fields[at + 1].clone().text())
+    };
+    Some((field("state")?, field("message")?))
+}
+
+fn wait_for_state(cluster: &Cluster, index: usize, state: &str) {
+    cluster.wait_for(&format!("the move is {state}: {:?}", newest(cluster, index)), || {
+        newest(cluster, index).is_some_and(|(now, _)| now == state)
+    });
+}
+
+fn begin(cluster: &Cluster, from: usize, to: usize, slots: &str) -> Value {
+    let id = cluster.id(to);
+    cluster.client(from).call(&format!("CLUSTER MIGRATESLOTS SLOTSRANGE {slots} NODE {id}"))
+}
+
+/// Moves slots, and waits until they are there.
+fn move_slots(cluster: &Cluster, from: usize, to: usize, slots: &str) {
+    assert_eq!(begin(cluster, from, to, slots), ok());
+    wait_for_state(cluster, from, "success");
+}
+
+/// What one client does: it counts up, appends, and changes pairs of keys in transactions, each on
+/// keys of its own, and knows what every reply has to be.
+struct Load {
+    nodes: Vec<SocketAddr>,
+    clients: HashMap<SocketAddr, RawClient>,
+    /// Where a key was last.
+    places: HashMap<String, SocketAddr>,
+    tag: usize,
+    counters: Vec<i64>,
+    longest: Duration,
+    redirected: usize,
+}
+
+const TAGS: usize = 64;
+
+impl Load {
+    fn new(cluster: &Cluster, tag: usize) -> Load {
+        let nodes = cluster.nodes.iter().map(|node| node.address()).collect();
+        let (clients, places) = (HashMap::new(), HashMap::new());
+        Load { nodes, clients, places, tag, counters: vec![0; TAGS], longest: Duration::ZERO, redirected: 0 }
+    }
+
+    /// A request for a key, sent to where its slot is. `None`: the connection was lost, and with it
+    /// whether the request was executed.
+    fn call(&mut self, key: &str, requests: &[&str]) -> Option<Value> {
+        let begin = Instant::now();
+        for turn in 0..400 {
+            let place = *self.places.entry(key.to_owned()).or_insert(self.nodes[turn % self.nodes.len()]);
+            let client = match self.clients.get_mut(&place) {
+                Some(client) => client,
+                None => match RawClient::tcp(place) {
+                    Ok(client) => self.clients.entry(place).or_insert(client),
+                    Err(_) => {
+                        self.places.remove(key);
+                        std::thread::sleep(Duration::from_millis(20));
+                        continue;
+                    }
+                },
+            };
+            let mut last = None;
+            let bytes: Vec<u8> = requests.iter().flat_map(|text| request(text)).collect();
+            if client.try_send(&bytes).is_ok() {
+                for _ in requests {
+                    last = client.try_read().ok();
+                    if last.is_none() {
+                        break;
+                    }
+                }
+            }
+            let Some(reply) = last else {
+                self.clients.remove(&place);
+                self.places.remove(key);
+                return None;
+            };
+            let text = reply.to_string();
+            if let Some((_, to)) = text.split_once("MOVED ") {
+                let to = to.split_whitespace().nth(1).expect("an address").trim_matches(['"', '\'', ')']);
+                self.places.insert(key.to_owned(), to.parse().expect("an address"));
+                self.redirected += 1;
+                continue;
+            }
+            if ["CLUSTERDOWN", "MASTERDOWN", "NOREPLICAS", "READONLY", "LOADING", "EXECABORT"]
+                .iter()
+                .any(|word| text.contains(word))
+            {
+                self.places.remove(key);
+                std::thread::sleep(Duration::from_millis(20));
+                continue;
+            }
+            if text.contains("UNCERTAIN") {
+                return None;
+            }
+            self.longest = self.longest.max(begin.elapsed());
+            return Some(reply);
+        }
+        panic!("{requests:?} is never served");
+    }
+
+    /// One change and its check. Without a reply either may have happened.
+    fn step(&mut self, number: usize) {
+        let index = number * 7 % TAGS;
+        let key = format!("{{{}-{index}}}", self.tag);
+        let expected = self.counters[index] + 1;
+        let requests = [
+            "MULTI".to_owned(),
+            format!("INCR c:{key}"),
+            format!("RPUSH l:{key} {expected}"),
+            format!("HINCRBY h:{key} f 1"),
+            "EXEC".to_owned(),
+        ];
+        let requests: Vec<&str> = requests.iter().map(String::as_str).collect();
+        match self.call(&key, &requests) {
+            Some(reply) => {
+                let all = Value::Array(vec![Value::Integer(expected); 3]);
+                assert_eq!(reply, all, "{key}: all three go together");
+                self.counters[index] = expected;
+            }
+            None => loop {
+                // What has become of it shows.
+                let Some(reply) = self.call(&key, &[&format!("GET c:{key}")]) else { continue };
+                let now = match reply {
+                    Value::Bulk(now) => String::from_utf8_lossy(&now).parse().expect("a number"),
+                    _ => 0,
+                };
+                assert!(now == expected || now == expected - 1, "{key}: {now}, not {expected} or one less");
+                self.counters[index] = now;
+                break;
+            },
+        }
+    }
+
+    fn check(&mut self) {
+        for index in 0..TAGS {
+            let (key, expected) = (format!("{{{}-{index}}}", self.tag), self.counters[index]);
+            if expected == 0 {
+                continue;
+            }
+            let reply = self.call(&key, &[&format!("GET c:{key}")]);
+            assert_eq!(reply, Some(Value::Bulk(expected.to_string().into())), "{key}");
+            let reply = self.call(&key, &[&format!("LRANGE l:{key} 0 -1")]);
+            let list = (1..=expected).map(|number| Value::Bulk(number.to_string().into())).collect();
+            assert_eq!(reply, Some(Value::Array(list)), "{key}");
+            let reply = self.call(&key, &[&format!("HGET h:{key} f")]);
+            assert_eq!(reply, Some(Value::Bulk(expected.to_string().into())), "{key}");
+        }
+    }
+}
+
+/// Clients that change keys while `work` runs; everything is as they know it in the end. The longest
+/// time that one of them waited.
+fn under_load(cluster: &Cluster, clients: usize, work: impl FnOnce()) -> Duration {
+    let (stop, ready) = (Arc::new(AtomicBool::new(false)), Barrier::new(clients + 1));
+    let mut loads: Vec<Load> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..clients)
+            .map(|tag| {
+                let (mut load, stop) = (Load::new(cluster, tag), Arc::clone(&stop));
+                let ready = &ready;
+                scope.spawn(move || {
+                    (0..TAGS).for_each(|number| load.step(number));
+                    ready.wait();
+                    let mut number = 0;
+                    while !stop.load(Relaxed) {
+                        load.step(number);
+                        number += 1;
+                    }
+                    load
+                })
+            })
+            .collect();
+        ready.wait();
+        let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+        stop.store(true, Relaxed);
+        let loads = threads.into_iter().map(|thread| thread.join().expect("a load")).collect();
+        worked.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        loads
+    });
+    loads.iter_mut().for_each(Load::check);
+    assert!(loads.iter().any(|load| load.redirected > 0), "slots have moved");
+    loads.iter().map(|load| load.longest).max().unwrap_or_default()
+}
+
+/// Each key of the load is at one node: as many as there are.
+fn keys_of(cluster: &Cluster, nodes: &[usize]) -> i64 {
+    nodes
+        .iter()
+        .map(|&index| match cluster.client(index).call("DBSIZE") {
+            Value::Integer(count) => count,
+            other => panic!("{other}"),
+        })
+        .sum()
+}
+
+/// Waits until nodes have so many keys together: what has gone elsewhere is deleted by and by.
+fn wait_for_keys(cluster: &Cluster, nodes: &[usize], expected: i64) {
+    let mut found = 0;
+    let is_so = braid_tests::wait_for_within(Duration::from_secs(20), || {
+        found = keys_of(cluster, nodes);
+        found == expected
+    });
+    assert!(is_so, "each key is in one place: {found}, not {expected}\n{}", cluster.logs());
+}
+
+#[test]
+fn nothing_is_lost_while_slots_go_back_and_forth_under_load() {
+    let Some(cluster) = Cluster::create(2, 2, &[]) else { return };
+    let longest = under_load(&cluster, 4, || {
+        for turn in 0..16 {
+            let (from, to) = if turn % 2 == 0 { (0, 1) } else { (1, 0) };
+            move_slots(&cluster, from, to, "0 4095 5000 5999");
+        }
+        // From the other side.
+        let id = cluster.client(1).call("CLUSTER MIGRATION IMPORT 0 1000").text();
+        cluster.wait_for("it is done", || {
+            let status = cluster.client(1).call("CLUSTER MIGRATION STATUS ALL").to_string();
+            status.contains("completed") && !status.contains("in_progress")
+        });
+        cluster.wait_for("the source says so, too", || {
+            let status = cluster.client(0).call(&format!("CLUSTER MIGRATION STATUS ID {id}")).to_string();
+            status.contains("migrate") && status.contains("completed")
+        });
+    });
+    println!("longest wait of a client: {longest:?}");
+    wait_for_keys(&cluster, &[0, 1], 3 * 4 * TAGS as i64);
+    let slots = cluster.client(0).call("CLUSTER SLOTS").to_string();
+    assert!(slots.contains("1001"), "{slots}");
+}
+
+#[test]
+fn values_of_all_sizes_and_databases_arrive() {
+    let Some(cluster) = Cluster::create(2, 2, &["--cluster-databases", "3"]) else { return };
+    let mut client = cluster.client(0);
+    // Of slot 866, which is the first node's.
+    for batch in 0..100 {
+        let members: Vec<String> = (0..1000).map(|number| format!("{}", batch * 1000 + number)).collect();
+        let scored: Vec<String> = members.iter().map(|member| format!("{member} {member}")).collect();
+        for text in [
+            format!("RPUSH list:{{hello}} {}", members.join(" ")),
+            format!("ZADD zset:{{hello}} {}", scored.join(" ")),
+            format!("HSET hash:{{hello}} {}", scored.join(" ")),
+        ] {
+            assert!(matches!(client.call(&text), Value::Integer(_)));
+        }
+    }
+    client.ok(&format!("SET big:{{hello}} {}", "x".repeat(3 << 20)));
+    client.ok("SET gone:{hello} x PX 30");
+    client.ok("SET later:{hello} x PX 100000000");
+    client.ok("SELECT 2");
+    client.ok("SET other:{hello} two");
+    let digest = |index: usize| {
+        cluster.client(index).call("DEBUG DIGEST-VALUE list:{hello} zset:{hello} hash:{hello} big:{hello}")
+    };
+    let before = digest(0);
+    move_slots(&cluster, 0, 1, "866 866");
+    assert_eq!(digest(1).to_string(), before.to_string());
+    let mut there = cluster.client(1);
+    assert!(matches!(there.call("PTTL later:{hello}"), Value::Integer(99_000_000..)));
+    assert_eq!(there.call("EXISTS gone:{hello}"), Value::Integer(0));
+    there.ok("SELECT 2");
+    assert_eq!(there.call("GET other:{hello}"), Value::Bulk("two".into()));
+    wait_for_keys(&cluster, &[0], 0);
+    assert!(cluster.client(0).call("SET x:{hello} 1").to_string().contains("MOVED 866"));
+}
+
+#[test]
+fn who_waits_or_listens_is_sent_to_the_new_node() {
+    let Some(cluster) = Cluster::create(2, 2, &[]) else { return };
+    let (mut waiting, mut listening) = (cluster.client(0), cluster.client(0));
+    waiting.send(&request("BLPOP list:{hello} 100"));
+    assert!(matches!(listening.call("SSUBSCRIBE channel:{hello}"), Value::Array(_)));
+    cluster.wait_for("the client waits", || {
+        cluster.client(0).call("INFO clients").text().contains("blocked_clients:1")
+    });
+    move_slots(&cluster, 0, 1, "866 866");
+    let port = cluster.nodes[1].port();
+    let moved = waiting.read().to_string();
+    assert!(moved.contains(&format!("MOVED 866 127.0.0.1:{port}")), "{moved}");
+    let left = listening.read();
+    let expected = ["sunsubscribe", "channel:{hello}"].map(|word| Value::Bulk(word.into()));
+    assert_eq!(left, Value::Array([&expected[..], &[Value::Integer(0)]].concat()));
+    assert!(listening.call("SSUBSCRIBE channel:{hello}").to_string().contains("MOVED 866"));
+    assert_eq!(waiting.call("PING"), Value::Simple("PONG".into()));
+    // A script that has not declared the key does not reach it.
+    let undeclared = cluster.client(0).call("EVAL \"return redis.call('SET','{hello}','x')\" 0").to_string();
+    assert!(undeclared.contains("non local key"), "{undeclared}");
+}
+
+#[test]
+fn a_move_can_be_cancelled_and_begun_again() {
+    let Some(cluster) = Cluster::create(2, 2, &[]) else { return };
+    for number in 0..2000 {
+        cluster.call(&format!("SET key:{number} {number}"));
+    }
+    let before = keys_of(&cluster, &[0]);
+    // The target does not answer.
+    cluster.nodes[1].signal(Signal::STOP);
+    let id =
+        cluster.lines(0).iter().find(|line| !line.contains("myself")).expect("the other")[..40].to_owned();
+    let request = format!("CLUSTER MIGRATESLOTS SLOTSRANGE 0 4000 NODE {id}");
+    assert_eq!(cluster.client(0).call(&request), ok());
+    let again = cluster.client(0).call(&request).to_string();
+    assert!(again.contains("on its way already"), "{again}");
+    assert_eq!(cluster.client(0).call("CLUSTER CANCELSLOTMIGRATIONS"), ok());
+    cluster.nodes[1].signal(Signal::CONT);
+    wait_for_state(&cluster, 0, "cancelled");
+    cluster.wait_for("the target forgets", || newest(&cluster, 1).is_none_or(|(state, _)| state == "failed"));
+    let nothing = cluster.client(0).call("CLUSTER CANCELSLOTMIGRATIONS").to_string();
+    assert!(nothing.contains("No migrations ongoing"), "{nothing}");
+    assert_eq!(keys_of(&cluster, &[0]), before);
+    cluster.wait_for("the nodes are well", || {
+        cluster.client(0).call("CLUSTER INFO").text().contains("cluster_state:ok")
+    });
+    move_slots(&cluster, 0, 1, "0 4000");
+    wait_for_keys(&cluster, &[0, 1], 2000);
+    for number in 0..2000 {
+        assert_eq!(cluster.call(&format!("GET key:{number}")), Value::Bulk(number.to_string().into()));
+    }
+}
+
+#[test]
+fn nothing_is_lost_whoever_dies_while_slots_move() {
+    let durable = ["--sync-writes", "yes", "--appendonly", "yes"];
+    let Some(mut cluster) = Cluster::create(4, 2, &durable) else { return };
+    let mut keys = 0;
+    for round in 0..4 {
+        let shared = &cluster;
+        shared.wait_for("both replicas are in sync", || {
+            let sets =
+                (0..4).filter(|&index| leads(shared, index)).map(|index| shared.client(index).info("group"));
+            let has_two = |info: &String| {
+                info.lines().any(|line| line.starts_with("group_in_sync:") && line.contains(','))
+            };
+            sets.filter(has_two).count() == 2
+        });
+        let leaders: Vec<usize> = (0..4).filter(|&index| leads(shared, index)).collect();
+        let (from, to) = (leaders[round % 2], leaders[1 - round % 2]);
+        let victim = if round < 2 { from } else { to };
+        keys += under_load_with_faults(shared, round, || {
+            assert_eq!(begin(shared, from, to, &own_slots(shared, from)), ok());
+            // In the midst of it, or at its end.
+            std::thread::sleep(Duration::from_millis(7 * round as u64));
+            shared.nodes[victim].signal(Signal::KILL);
+        });
+        cluster.nodes[victim].wait();
+        cluster.restart(victim);
+        cluster.wait_until_ready(2);
+    }
+    let leaders: Vec<usize> = (0..4).filter(|&index| leads(&cluster, index)).collect();
+    wait_for_keys(&cluster, &leaders, keys);
+}
+
+fn leads(cluster: &Cluster, index: usize) -> bool {
+    cluster.lines(index).iter().any(|line| line.contains("myself,master"))
+}
+
+/// The first half of a primary's first range of slots, as arguments.
+fn own_slots(cluster: &Cluster, index: usize) -> String {
+    let lines = cluster.lines(index);
+    let line = lines.iter().find(|line| line.contains("myself")).expect("itself");
+    let range = line.split_whitespace().nth(8).expect("slots");
+    let (first, last) = range.split_once('-').unwrap_or((range, range));
+    let (first, last): (u16, u16) = (first.parse().expect("a slot"), last.parse().expect("a slot"));
+    format!("{first} {}", first.midpoint(last))
+}
+
+/// Two clients that change keys, of a name of this round, while something dies, and for a while
+/// after. How many keys there are then.
+fn under_load_with_faults(cluster: &Cluster, round: usize, fault: impl FnOnce()) -> i64 {
+    let stop = Arc::new(AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let threads = [0, 1].map(|client| {
+            let (mut load, stop) = (Load::new(cluster, 100 * (round + 1) + client), Arc::clone(&stop));
+            scope.spawn(move || {
+                let mut number = 0;
+                while !stop.load(Relaxed) {
+                    load.step(number);
+                    number += 1;
+                }
+                load.check();
+                3 * load.counters.iter().filter(|&&count| count > 0).count() as i64
+            })
+        });
+        std::thread::sleep(Duration::from_millis(300));
+        fault();
+        std::thread::sleep(Duration::from_secs(4));
+        stop.store(true, Relaxed);
+        threads.into_iter().map(|thread| thread.join().expect("a load")).sum()
+    })
+}
+
+#[test]
+fn etcd_may_be_away_while_slots_move() {
+    let Some(cluster) = Cluster::create(2, 2, &[]) else { return };
+    under_load(&cluster, 2, || {
+        move_slots(&cluster, 0, 1, "0 999");
+        cluster.etcd.pause();
+        assert_eq!(begin(&cluster, 0, 1, "1000 1999"), ok());
+        std::thread::sleep(Duration::from_secs(3));
+        cluster.etcd.resume();
+        cluster.wait_for("it has ended in some way", || {
+            newest(&cluster, 0).is_some_and(|(state, _)| ["success", "failed"].contains(&state.as_str()))
+        });
+        cluster.wait_for("there is one owner", || {
+            let owners = |index: usize| cluster.client(index).call("CLUSTER SLOTS").to_string();
+            owners(0) == owners(1) && owners(0).contains("1999") == owners(1).contains("1999")
+        });
+    });
+    wait_for_keys(&cluster, &[0, 1], 3 * 2 * TAGS as i64);
+}
+
+#[test]
+fn errors_are_those_of_valkey() {
+    let Some(cluster) = Cluster::create(2, 2, &[]) else { return };
+    let (own, other) = (cluster.id(0), cluster.id(1));
+    // As Valkey 9.1 answers.
+    let cases = [
+        ("SLOTSRANGE 0 99".to_owned(), "ERR syntax error"),
+        (format!("SLOTSRANGE 0 99 SLOTSRANGE 100 101 NODE {other}"), "ERR syntax error"),
+        (
+            format!("SLOTSRANGE 5 0 NODE {other}"),
+            "ERR Start slot number 5 is greater than end slot number 0.",
+        ),
+        (format!("SLOTSRANGE 5 99999 NODE {other}"), "ERR Invalid or out of range slot"),
+        (format!("SLOTSRANGE a 9 NODE {other}"), "ERR No slot ranges specified"),
+        (format!("SLOTSRANGE 16000 16001 NODE {other}"), "ERR Slots are not served by this node."),
+        (format!("SLOTSRANGE 0 5 NODE {own}"), "ERR Target node can not be this node."),
+        ("SLOTSRANGE 0 5 NODE aaaa".to_owned(), "ERR Invalid node name: aaaa"),
+        (
+            format!("SLOTSRANGE 500 505 505 506 NODE {other}"),
+            "ERR Slot range 505-506 overlaps with previous range 500-505.",
+        ),
+        (
+            format!("SLOTSRANGE 0 5 NODE {other} SLOTSRANGE 5 6 NODE {other}"),
+            "ERR Slot ranges in migrations overlap",
+        ),
+    ];
+    for (arguments, expected) in cases {
+        let reply = cluster.client(0).call(&format!("CLUSTER MIGRATESLOTS {arguments}"));
+        assert_eq!(reply, Value::Error(expected.into()), "{arguments}");
+    }
+    assert_eq!(cluster.client(0).call("CLUSTER GETSLOTMIGRATIONS"), Value::Array(Vec::new()));
+    for garbage in
+        ["APPLY x", "READY", "DONE", "ESTABLISH a b 0-99999", "ESTABLISH a b 0-9", "EXPORT 0-9 x", "x"]
+    {
+        let reply = cluster.client(0).call(&format!("CLUSTER SYNCSLOTS {garbage}"));
+        assert!(matches!(reply, Value::Error(_)), "{garbage}: {reply}");
+    }
+}
