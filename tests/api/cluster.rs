@@ -405,7 +405,7 @@ fn what_cannot_be_together_is_refused_at_start() {
     assert!(
         refused(&["--replicaof", "127.0.0.1 1"]).contains("replicaof directive not allowed in cluster mode")
     );
-    assert!(refused(&["--group-name", "g"]).contains("group-name is not supported in cluster mode"));
+    assert!(refused(&["--group-name", "g"]).contains("group-name is for servers without a cluster"));
     let id = "4fa43a2a239e0f369eb6fe62fdf94030cbfbfdca";
     let nodes = format!(
         "{id} :1@2 myself,master - 0 0 0 connected 0-5\n{id} 10.0.0.2:1@2 master - 0 0 0 connected 6-16383\n"

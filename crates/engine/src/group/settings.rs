@@ -38,9 +38,6 @@ impl Settings {
         if !is_cluster && !config.cluster_name().is_empty() {
             return Err("cluster-name needs cluster-enabled yes".into());
         }
-        if is_cluster && !config.group_name().is_empty() {
-            return Err("group-name is not supported in cluster mode: see cluster-name".into());
-        }
         let endpoints = config.etcd_endpoints();
         let endpoints: Vec<String> =
             endpoints.split([',', ' ']).filter(|text| !text.is_empty()).map(String::from).collect();

@@ -253,6 +253,7 @@ mod tests {
             data.iter().filter(|(key, _)| key.0 > 0).map(|(key, value)| (*key, *value)).collect::<Vec<_>>()
         };
         assert_eq!(moved(&target), moved(&source), "seed {seed}");
+        positions.passed(end);
         assert!(positions.0.values().all(|slot| slot.keys.is_empty()), "seed {seed}: {positions:?}");
     }
 
