@@ -427,7 +427,7 @@ fn moves_well(seed: u64, fault: Option<Fault>) -> bool {
 }
 
 /// Of one move.
-const SCHEDULES: u64 = 1000;
+const SCHEDULES: u64 = 400;
 
 #[test]
 fn a_move_leaves_the_keys_with_the_owner_whatever_comes_in_between() {
