@@ -6,7 +6,7 @@
 /// left.
 pub const FLOORS: [&[&str]; 9] = [
     &["base"],
-    &["resp", "containers", "net", "client", "journal", "etcd", "group"],
+    &["resp", "containers", "net", "client", "journal", "etcd", "group", "active"],
     &["config", "rdb", "keyspace"],
     &["persistence", "spec", "scripting"],
     &["clients", "notify", "telemetry", "acl", "replication"],

@@ -1,0 +1,438 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Cells: one value that any region may write, add to, give a time to live, or remove. A string is a
+//! cell, and so is a hash's field, a member of a set or sorted set, an element of a list, an entry of
+//! a stream. So the laws of merging are proved once.
+//!
+//! Every change removes what it had seen of the cell, by its causal context, and nothing else. What
+//! remains are the writes that have not been overwritten by one that saw them: one, unless regions
+//! have written at the same time. The latest of those shows; the others are kept (*losers*) until all
+//! regions know both, since a removal may have seen the one and not the other. Increments
+//! ([`tally`](crate::tally)) and times to live stand beside the value and follow the same rule.
+//!
+//! No cell keeps a tombstone for a value: what a replica has seen ([`Vector`]) and does not have
+//! was removed, and both effects and full copies are told by that.
+//!
+//! [`Mark`] is what a value needs beside it: 16 bytes, and a box for what is rare. The value itself
+//! is apart from it, so the engine may keep values where they are and marks elsewhere.
+
+use crate::amount::Amount;
+use crate::rules::Rules;
+use crate::stamp::{Region, Stamp};
+use crate::tally::{self, SeenTally, Tally};
+use crate::vector::{Seen, Vector};
+
+/// Where an effect stands: its own stamp, and what it had seen.
+#[derive(Clone, Copy, Debug)]
+pub struct At<'a> {
+    pub stamp: Stamp,
+    pub seen: Seen<'a>,
+    pub rules: &'a Rules,
+}
+
+impl At<'_> {
+    /// Whether the effect replaces or removes something of this stamp.
+    pub fn removes(&self, stamp: Stamp) -> bool {
+        self.seen.covers(stamp) || !self.rules.removes_only_seen
+    }
+}
+
+/// What two replicas that merge have seen.
+#[derive(Clone, Copy, Debug)]
+pub struct Sides<'a> {
+    pub mine: &'a Vector,
+    pub theirs: &'a Vector,
+    pub rules: &'a Rules,
+}
+
+impl Sides<'_> {
+    /// Whether the other side, which does not have something of this stamp, has seen it removed.
+    pub fn removed_there(&self, stamp: Stamp) -> bool {
+        self.rules.merge_knows_removals && self.theirs.covers(stamp)
+    }
+
+    pub fn removed_here(&self, stamp: Stamp) -> bool {
+        self.rules.merge_knows_removals && self.mine.covers(stamp)
+    }
+}
+
+/// Whether a write wins over a concurrent one.
+fn wins(stamp: Stamp, over: Stamp, rules: &Rules) -> bool {
+    if rules.ties_by_region { stamp > over } else { stamp.position() > over.position() }
+}
+
+/// Until when something lives, in ms of Unix time; or for ever, by PERSIST.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Time {
+    At(u64),
+    Never,
+}
+
+/// Times that concurrent effects have given.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Times(Vec<(Stamp, Time)>);
+
+impl Times {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn set(&mut self, at: &At, time: Time) {
+        self.remove(at);
+        self.0.push((at.stamp, time));
+        self.0.sort_unstable_by_key(|(stamp, _)| *stamp);
+    }
+
+    pub fn remove(&mut self, at: &At) {
+        self.0.retain(|(stamp, _)| !at.removes(*stamp));
+    }
+
+    /// The longest, with its stamp. A value written after a time was given lives without it, so
+    /// times before `floor` do not count.
+    pub fn winner(&self, floor: Stamp, rules: &Rules) -> Option<(Stamp, Time)> {
+        let valid = self.0.iter().copied().filter(|(stamp, _)| *stamp >= floor);
+        if rules.longest_time_wins {
+            valid.max_by_key(|&(stamp, time)| (time, stamp))
+        } else {
+            valid.max_by_key(|&(stamp, _)| stamp)
+        }
+    }
+
+    pub fn merge(&mut self, theirs: &Times, sides: &Sides) {
+        merge_stamped(&mut self.0, &theirs.0, sides);
+    }
+
+    /// Whether [`Times::settle`] would drop something.
+    pub fn has_garbage(&self, is_live: bool, floor: Stamp, rules: &Rules) -> bool {
+        match self.0.as_slice() {
+            [] => false,
+            [_] => !is_live || !matches!(self.winner(floor, rules), Some((_, Time::At(_)))),
+            _ => true,
+        }
+    }
+
+    /// Keeps only what shows.
+    pub fn settle(&mut self, is_live: bool, floor: Stamp, rules: &Rules) {
+        let winner = self.winner(floor, rules).filter(|(_, time)| is_live && *time != Time::Never);
+        self.0.retain(|one| Some(*one) == winner);
+    }
+}
+
+/// Merges values of which each has the stamp of its effect.
+fn merge_stamped<V: Clone>(mine: &mut Vec<(Stamp, V)>, theirs: &[(Stamp, V)], sides: &Sides) {
+    mine.retain(|(stamp, _)| theirs.iter().any(|(other, _)| other == stamp) || !sides.removed_there(*stamp));
+    for (stamp, value) in theirs {
+        if !sides.removed_here(*stamp) && mine.iter().all(|(other, _)| other != stamp) {
+            mine.push((*stamp, value.clone()));
+        }
+    }
+    mine.sort_unstable_by_key(|(stamp, _)| *stamp);
+}
+
+/// The marks of one value.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Mark<V> {
+    /// Of the write that shows; [`Stamp::ZERO`] without one.
+    stamp: Stamp,
+    more: Option<Box<More<V>>>,
+}
+
+/// Marks that most values do not have.
+#[derive(Clone, PartialEq, Debug)]
+struct More<V> {
+    /// Concurrent writes that do not show.
+    losers: Vec<(Stamp, V)>,
+    tallies: Vec<Tally>,
+    times: Times,
+}
+
+impl<V> Default for Mark<V> {
+    fn default() -> Mark<V> {
+        Mark { stamp: Stamp::ZERO, more: None }
+    }
+}
+
+impl<V> Default for More<V> {
+    fn default() -> More<V> {
+        More { losers: Vec::new(), tallies: Vec::new(), times: Times::default() }
+    }
+}
+
+/// A change of a cell, as it travels.
+#[derive(Clone, PartialEq, Debug)]
+pub enum CellChange<V> {
+    /// The whole value, with the time that it is to live.
+    Put {
+        value: V,
+        time: Option<u64>,
+        seen: Vec<SeenTally>,
+    },
+    Remove {
+        seen: Vec<SeenTally>,
+    },
+    /// An increment: the region's sum before and after it.
+    Add {
+        start: Stamp,
+        before: Amount,
+        sum: Amount,
+    },
+    Live(Time),
+}
+
+/// A value with its marks.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Cell<V> {
+    value: Option<V>,
+    mark: Mark<V>,
+}
+
+impl<V> Default for Cell<V> {
+    fn default() -> Cell<V> {
+        Cell { value: None, mark: Mark::default() }
+    }
+}
+
+impl<V: Clone> Cell<V> {
+    /// One that has been written once.
+    pub fn written(stamp: Stamp, value: V) -> Cell<V> {
+        Cell { value: Some(value), mark: Mark { stamp, more: None } }
+    }
+
+    /// The value and its stamp, if that is all there is.
+    pub fn into_plain(self) -> Result<(Stamp, V), Cell<V>> {
+        match self {
+            Cell { value: Some(value), mark: Mark { stamp, more: None } } => Ok((stamp, value)),
+            cell => Err(cell),
+        }
+    }
+
+    /// The value without increments.
+    pub fn base(&self) -> Option<&V> {
+        self.value.as_ref()
+    }
+
+    /// The stamp of the write that shows.
+    pub fn stamp(&self) -> Option<Stamp> {
+        self.value.is_some().then_some(self.mark.stamp)
+    }
+
+    /// The sum of all increments that count, if there are any.
+    pub fn amount(&self) -> Option<Amount> {
+        let counting = self.tallies().iter().filter(|tally| tally.counts());
+        counting.map(Tally::amount).reduce(Amount::plus)
+    }
+
+    pub fn tallies(&self) -> &[Tally] {
+        self.mark.more.as_ref().map_or(&[], |more| &more.tallies)
+    }
+
+    /// What a removal is to say that it saw of the increments.
+    pub fn seen(&self) -> Vec<SeenTally> {
+        self.tallies().iter().filter(|tally| tally.counts()).map(Tally::seen).collect()
+    }
+
+    /// It has a value, or increments that stand for one.
+    pub fn is_live(&self) -> bool {
+        self.value.is_some() || self.tallies().iter().any(Tally::counts)
+    }
+
+    /// Nothing is left of it.
+    pub fn is_empty(&self) -> bool {
+        self.value.is_none() && self.mark.more.is_none()
+    }
+
+    fn floor(&self) -> Stamp {
+        self.stamp().unwrap_or(Stamp::ZERO)
+    }
+
+    /// The time that it is to live, with the stamp of who gave it.
+    pub fn time(&self, rules: &Rules) -> Option<(Stamp, u64)> {
+        match self.mark.more.as_ref()?.times.winner(self.floor(), rules) {
+            Some((stamp, Time::At(time))) => Some((stamp, time)),
+            _ => None,
+        }
+    }
+
+    /// It is there, and its time has not come.
+    pub fn is_visible(&self, now_ms: u64, rules: &Rules) -> bool {
+        self.is_live() && self.time(rules).is_none_or(|(_, time)| time > now_ms)
+    }
+
+    /// Applies a change, and answers whether it holds garbage now.
+    pub fn apply(&mut self, at: &At, change: CellChange<V>) -> bool {
+        match change {
+            CellChange::Put { value, time, seen } => {
+                self.remove(at, &seen);
+                self.insert(at.stamp, value, at.rules);
+                if let Some(time) = time {
+                    self.more().times.set(at, Time::At(time));
+                }
+            }
+            CellChange::Remove { seen } => self.remove(at, &seen),
+            CellChange::Add { start, before, sum } => self.add(at, start, before, sum),
+            CellChange::Live(time) => self.more().times.set(at, time),
+        }
+        self.compact();
+        self.has_garbage(at.rules)
+    }
+
+    fn more(&mut self) -> &mut More<V> {
+        self.mark.more.get_or_insert_default()
+    }
+
+    /// Gives back what holds nothing.
+    fn compact(&mut self) {
+        let is_spare = |more: &mut Box<More<V>>| {
+            more.losers.is_empty() && more.tallies.is_empty() && more.times.is_empty()
+        };
+        self.mark.more.take_if(is_spare);
+    }
+
+    /// Removes what the effect saw.
+    pub fn remove(&mut self, at: &At, seen: &[SeenTally]) {
+        if at.removes(self.mark.stamp) {
+            self.value = None;
+        }
+        if let Some(more) = &mut self.mark.more {
+            more.losers.retain(|(stamp, _)| !at.removes(*stamp));
+            more.times.remove(at);
+            if self.value.is_none()
+                && let Some((stamp, value)) = more.losers.pop()
+            {
+                (self.value, self.mark.stamp) = (Some(value), stamp);
+            }
+            if !at.rules.forgets_only_seen {
+                more.tallies.iter_mut().for_each(|tally| tally.forget(tally.last, tally.sum));
+            }
+            for one in seen {
+                if let Some(tally) = more.tallies.iter_mut().find(|tally| tally.start == one.start) {
+                    tally.forget(one.last, one.sum);
+                }
+            }
+            if !at.rules.keeps_forgotten {
+                more.tallies.retain(Tally::counts);
+            }
+        }
+        if self.value.is_none() {
+            self.mark.stamp = Stamp::ZERO;
+        }
+        self.compact();
+    }
+
+    /// Adds a write that nothing here has overwritten.
+    fn insert(&mut self, stamp: Stamp, value: V, rules: &Rules) {
+        let loser = match self.value.take() {
+            Some(shown) if wins(self.mark.stamp, stamp, rules) || self.mark.stamp == stamp => {
+                self.value = Some(shown);
+                (stamp, value)
+            }
+            shown => {
+                let was = std::mem::replace(&mut self.mark.stamp, stamp);
+                self.value = Some(value);
+                match shown {
+                    Some(shown) => (was, shown),
+                    None => return,
+                }
+            }
+        };
+        if rules.keeps_losers && loser.0 != self.mark.stamp {
+            let more = self.more();
+            more.losers.push(loser);
+            more.losers.sort_unstable_by_key(|(stamp, _)| *stamp);
+        }
+    }
+
+    fn add(&mut self, at: &At, start: Stamp, before: Amount, sum: Amount) {
+        let more = self.mark.more.get_or_insert_default();
+        match more.tallies.iter_mut().find(|tally| tally.start == start) {
+            Some(tally) if at.stamp > tally.last => (tally.last, tally.sum) = (at.stamp, sum),
+            Some(_) => {}
+            None => {
+                // If it began before, all that there was of it has been forgotten here.
+                let forgotten = if start < at.stamp { at.stamp.before() } else { Stamp::ZERO };
+                more.tallies.push(Tally { start, last: at.stamp, sum, forgotten, forgotten_sum: before });
+                more.tallies.sort_unstable_by_key(|tally| tally.start);
+            }
+        }
+    }
+
+    /// An increment by the region whose run started there, or nothing if the sum is out of range.
+    pub fn increment(&self, region: Region, run: Stamp, stamp: Stamp, by: Amount) -> Option<CellChange<V>> {
+        let is_own = |tally: &&Tally| tally.start.region() == region && tally.start > run && tally.counts();
+        let (start, before) = self
+            .tallies()
+            .iter()
+            .rfind(is_own)
+            .map_or((stamp, Amount::ZERO), |tally| (tally.start, tally.sum));
+        let sum = before.checked_plus(by)?;
+        Some(CellChange::Add { start, before, sum })
+    }
+
+    pub fn merge(&mut self, theirs: &Cell<V>, sides: &Sides) {
+        let mut mine = self.take_writes();
+        merge_stamped(&mut mine, &theirs.writes(), sides);
+        if let Some((stamp, value)) = mine.pop() {
+            (self.value, self.mark.stamp) = (Some(value), stamp);
+        }
+        if !mine.is_empty() && sides.rules.keeps_losers {
+            self.more().losers = mine;
+        }
+        if self.mark.more.is_some() || theirs.mark.more.is_some() {
+            let empty = More::default();
+            let other = theirs.mark.more.as_deref().unwrap_or(&empty);
+            let more = self.more();
+            more.times.merge(&other.times, sides);
+            tally::merge(&mut more.tallies, sides.mine, &other.tallies, sides.theirs);
+        }
+        self.compact();
+    }
+
+    /// All writes, the one that shows last, if ties are decided by region.
+    fn writes(&self) -> Vec<(Stamp, V)> {
+        let losers = self.mark.more.iter().flat_map(|more| more.losers.iter().cloned());
+        let shown = self.value.clone().map(|value| (self.mark.stamp, value));
+        losers.chain(shown).collect()
+    }
+
+    fn take_writes(&mut self) -> Vec<(Stamp, V)> {
+        let mut writes =
+            self.mark.more.as_mut().map(|more| std::mem::take(&mut more.losers)).unwrap_or_default();
+        let shown = self.value.take();
+        writes.extend(shown.map(|value| (self.mark.stamp, value)));
+        self.mark.stamp = Stamp::ZERO;
+        writes
+    }
+
+    /// Whether it holds something that does not show and can go when all regions know it.
+    pub fn has_garbage(&self, rules: &Rules) -> bool {
+        self.mark.more.as_ref().is_some_and(|more| {
+            !more.losers.is_empty()
+                || more.tallies.iter().any(|tally| !tally.counts())
+                || more.times.has_garbage(self.is_live(), self.floor(), rules)
+        })
+    }
+
+    /// Drops that, and answers how many things.
+    pub fn settle(&mut self, rules: &Rules) -> usize {
+        let (is_live, floor) = (self.is_live(), self.floor());
+        let Some(more) = &mut self.mark.more else { return 0 };
+        let count = |more: &More<V>| more.losers.len() + more.tallies.len() + more.times.0.len();
+        let before = count(more);
+        more.losers.clear();
+        more.tallies.retain(Tally::counts);
+        more.times.settle(is_live, floor, rules);
+        let dropped = before - count(more);
+        self.compact();
+        dropped
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_are_small() {
+        assert_eq!(size_of::<Mark<Box<[u8]>>>(), 16);
+        assert_eq!(size_of::<Mark<()>>(), 16);
+    }
+}

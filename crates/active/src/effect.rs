@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Effects as they travel between regions, in units that are applied whole: what one command,
+//! transaction or script has done.
+//!
+//! A unit names the stamp of its first effect (the others follow in a row), the last stamp of the
+//! unit before it in its run, and what its region had applied of all others: its causal context. By
+//! the last two a receiver applies each unit once, in each region's order, and never before one that
+//! its region had seen, whatever way units take.
+
+use crate::Name;
+use crate::change::{Change, SeenAt};
+use crate::stamp::{Region, Stamp};
+use crate::vector::{Run, Vector};
+
+#[derive(Clone, PartialEq, Debug)]
+pub struct Unit {
+    pub first: Stamp,
+    /// The last stamp of the unit before, or the start of the run if there is none.
+    pub previous: Stamp,
+    pub starts_run: bool,
+    /// What the region had applied, except of the run itself.
+    pub seen: Vector,
+    pub effects: Vec<Effect>,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub enum Effect {
+    Key {
+        database: u32,
+        name: Name,
+        change: Change,
+    },
+    /// FLUSHDB or, without a database, FLUSHALL: removes what it saw of all keys.
+    Flush {
+        database: Option<u32>,
+        seen: Vec<FlushSeen>,
+    },
+}
+
+/// An increment that a flush saw.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FlushSeen {
+    pub database: u32,
+    pub name: Name,
+    pub at: SeenAt,
+}
+
+impl Effect {
+    /// Stamps that it takes.
+    pub fn stamps(&self) -> u64 {
+        match self {
+            Effect::Key { change, .. } => change.stamps(),
+            Effect::Flush { .. } => 1,
+        }
+    }
+}
+
+impl Unit {
+    pub fn region(&self) -> Region {
+        self.first.region()
+    }
+
+    /// Its last stamp. A unit without effects takes one.
+    pub fn last(&self) -> Stamp {
+        let count: u64 = self.effects.iter().map(Effect::stamps).sum();
+        self.first.plus(count.saturating_sub(1))
+    }
+
+    /// Its effects with their stamps.
+    pub fn stamped(&self) -> impl Iterator<Item = (Stamp, &Effect)> {
+        self.effects.iter().scan(self.first, |next, effect| {
+            let stamp = *next;
+            *next = next.plus(effect.stamps());
+            Some((stamp, effect))
+        })
+    }
+
+    /// The run that it starts or goes on.
+    pub fn run(&self, applied: &Vector) -> Option<Run> {
+        if self.starts_run {
+            return Some(Run { start: self.previous, last: self.previous });
+        }
+        let runs = applied.runs().iter().copied();
+        runs.filter(|run| run.start.region() == self.region())
+            .find(|run| run.start <= self.previous && self.previous <= run.last)
+    }
+}

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Hashes: an observed-remove set of fields, each with a value like a string's.
+//!
+//! A field that is set while another region removes it stays. HINCRBY and HINCRBYFLOAT add up as
+//! INCR does, times of fields merge as keys' do.
+
+use crate::Bytes;
+use crate::elements::Elements;
+
+pub type Hash = Elements<Bytes, Bytes>;

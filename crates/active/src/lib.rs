@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Active-active replication: servers that all take writes, and agree once they have heard of each
+//! other's.
+//!
+//! [`clock`] stamps what a region does, [`vector`] says what a server has applied, [`effect`] is what
+//! travels, in the form of [`wire`]. The values merge: [`cell`] has the rules for one value, on which
+//! all types are built (`string`, `hash`, `set`, `sorted_set`, `list`, `stream`, `hyperloglog`), [`key`]
+//! those for a key. [`replica`] is a server's part: it turns what clients do into effects, and
+//! applies those of others once, in order, whatever way they come.
+//!
+//! Nothing here does input or output, reads a clock or starts a thread; time is an argument. So the
+//! simulator (`tests/simulation`) runs what a server runs. Values are apart from their marks
+//! ([`cell::Mark`]), so that the engine may keep marks beside its own values, and only while
+//! active-active is on.
+
+#![forbid(unsafe_code)]
+
+pub mod amount;
+pub mod backlog;
+pub mod cell;
+pub mod change;
+pub mod clock;
+pub mod effect;
+pub mod elements;
+pub mod hash;
+pub mod hyperloglog;
+pub mod key;
+pub mod list;
+pub mod place;
+pub mod replica;
+pub mod rules;
+pub mod set;
+pub mod sorted_set;
+pub mod stamp;
+pub mod stream;
+pub mod string;
+pub mod tally;
+pub mod value;
+pub mod vector;
+pub mod view;
+pub mod wire;
+
+mod keys;
+mod local;
+mod stability;
+
+pub use local::Transaction;
+pub use replica::{Applied, Refusal, Replica};
+pub use rules::Rules;
+pub use stamp::{Region, Stamp};
+pub use vector::Vector;
+
+/// A value or element as clients wrote it.
+pub type Bytes = Box<[u8]>;
+/// A key's name.
+pub type Name = std::sync::Arc<[u8]>;

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Lists: elements in the order of their [places](crate::place). Concurrent pushes all stay, in the
+//! same order everywhere; a removal removes what it saw, so of an element that LSET changes
+//! meanwhile the new value stays.
+//!
+//! An element that has only been pushed needs 16 bytes of marks: its place's one word, which is its
+//! stamp as well, and an empty box. What was inserted or changed has more in the box.
+
+use std::cmp::Ordering;
+use std::collections::VecDeque;
+
+use crate::Bytes;
+use crate::cell::{At, Cell, CellChange, Sides};
+use crate::place::{Place, Side, Step, compare};
+use crate::rules::Rules;
+use crate::stamp::Stamp;
+
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct List {
+    items: VecDeque<Item>,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+struct Item {
+    /// Empty if there is a cell in the box.
+    value: Bytes,
+    mark: ItemMark,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+struct ItemMark {
+    /// The last step of its place.
+    step: Step,
+    more: Option<Box<More>>,
+}
+
+#[derive(Clone, PartialEq, Debug, Default)]
+struct More {
+    /// The steps before it.
+    way: Box<[Step]>,
+    /// Value and marks, if its stamp is another than its place's, or there is more than one value.
+    cell: Option<Cell<Bytes>>,
+}
+
+impl Item {
+    fn new(steps: &[Step]) -> Item {
+        let (last, way) = steps.split_last().expect("a place has a step");
+        let more = (!way.is_empty()).then(|| Box::new(More { way: way.into(), cell: None }));
+        Item { value: Bytes::default(), mark: ItemMark { step: *last, more } }
+    }
+
+    fn way(&self) -> &[Step] {
+        self.mark.more.as_ref().map_or(&[], |more| &more.way)
+    }
+
+    fn steps(&self) -> impl Iterator<Item = Step> {
+        self.way().iter().copied().chain([self.mark.step])
+    }
+
+    fn shown(&self) -> &Bytes {
+        let cell = self.mark.more.as_ref().and_then(|more| more.cell.as_ref());
+        cell.and_then(Cell::base).unwrap_or(&self.value)
+    }
+
+    fn own_stamp(&self) -> Stamp {
+        self.mark.step.stamp(self.way().is_empty())
+    }
+
+    fn cell(&self) -> Cell<Bytes> {
+        match self.mark.more.as_ref().and_then(|more| more.cell.as_ref()) {
+            Some(cell) => cell.clone(),
+            None => Cell::written(self.own_stamp(), self.value.clone()),
+        }
+    }
+
+    /// With the cell given, or nothing if nothing is left of it.
+    fn with(mut self, cell: Cell<Bytes>) -> Option<Item> {
+        cell.base()?;
+        let plain = cell.into_plain().and_then(|(stamp, value)| {
+            if stamp == self.own_stamp() { Ok(value) } else { Err(Cell::written(stamp, value)) }
+        });
+        match plain {
+            Ok(value) => {
+                self.value = value;
+                if self.mark.more.take_if(|more| more.way.is_empty()).is_none()
+                    && let Some(more) = &mut self.mark.more
+                {
+                    more.cell = None;
+                }
+            }
+            Err(cell) => {
+                self.value = Bytes::default();
+                self.mark.more.get_or_insert_default().cell = Some(cell);
+            }
+        }
+        Some(self)
+    }
+
+    fn is_plain(&self) -> bool {
+        self.mark.more.as_ref().is_none_or(|more| more.cell.is_none())
+    }
+
+    /// Only the plain items' way is quick.
+    fn removed(self, at: &At) -> Option<Item> {
+        if self.is_plain() {
+            return (!at.removes(self.own_stamp())).then_some(self);
+        }
+        let mut cell = self.cell();
+        cell.remove(at, &[]);
+        self.with(cell)
+    }
+}
+
+impl List {
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    pub fn values(&self) -> impl Iterator<Item = &Bytes> {
+        self.items.iter().map(Item::shown)
+    }
+
+    pub fn place(&self, index: usize) -> Option<Place> {
+        Place::new(self.items.get(index)?.steps())
+    }
+
+    /// Where an element comes that is inserted before the one of this index.
+    pub fn place_before(&self, index: usize, stamp: Stamp) -> Option<Place> {
+        if index == 0 {
+            return Place::new([Step::push(Side::Left, stamp)].into_iter());
+        }
+        if index >= self.items.len() {
+            return Place::new([Step::push(Side::Right, stamp)].into_iter());
+        }
+        let (left, right) = (&self.items[index - 1], &self.items[index]);
+        let (parent, side) =
+            if left.way().len() < right.way().len() { (left, Side::Right) } else { (right, Side::Left) };
+        Place::new(parent.steps().chain([Step::child(side, stamp)]))
+    }
+
+    fn find(&self, steps: &[Step]) -> Result<usize, usize> {
+        let order = |item: &Item| compare(item.steps(), steps.iter().copied());
+        // Most are pushed or popped.
+        if self.items.back().is_none_or(|item| order(item) == Ordering::Less) {
+            return Err(self.items.len());
+        }
+        if self.items.front().is_some_and(|item| order(item) == Ordering::Greater) {
+            return Err(0);
+        }
+        self.items.binary_search_by(order)
+    }
+
+    /// Pushes values, of which each has the next stamp.
+    pub fn push(&mut self, at: &At, side: Side, values: Vec<Bytes>) {
+        for (count, value) in (0..).zip(values) {
+            let steps = [Step::push(side, at.stamp.plus(count))];
+            if let Err(index) = self.find(&steps) {
+                let item = Item { value, ..Item::new(&steps) };
+                self.items.insert(index, item);
+            }
+        }
+    }
+
+    /// Inserts, changes or removes one element, and answers whether it holds garbage now.
+    pub fn apply(&mut self, at: &At, place: &Place, change: CellChange<Bytes>) -> bool {
+        match self.find(place.steps()) {
+            Ok(index) => {
+                let Some(item) = self.items.remove(index) else { return false };
+                let mut cell = item.cell();
+                let has_garbage = cell.apply(at, change);
+                if let Some(item) = item.with(cell) {
+                    self.items.insert(index, item);
+                }
+                has_garbage
+            }
+            Err(index) => {
+                let mut cell = Cell::default();
+                cell.apply(at, change);
+                if let Some(item) = Item::new(place.steps()).with(cell) {
+                    self.items.insert(index, item);
+                }
+                false
+            }
+        }
+    }
+
+    pub fn remove_all(&mut self, at: &At) {
+        self.items =
+            std::mem::take(&mut self.items).into_iter().filter_map(|item| item.removed(at)).collect();
+    }
+
+    pub fn merge(&mut self, theirs: &List, sides: &Sides) {
+        let mut merged = VecDeque::with_capacity(self.items.len().max(theirs.items.len()));
+        let mut others = theirs.items.iter().peekable();
+        let none = Cell::default();
+        let take_other = |other: &Item, merged: &mut VecDeque<Item>| {
+            let mut cell = Cell::default();
+            cell.merge(&other.cell(), sides);
+            merged.extend(other.clone().with(cell));
+        };
+        for item in std::mem::take(&mut self.items) {
+            let is_before = |other: &&Item| compare(other.steps(), item.steps()) == Ordering::Less;
+            while let Some(other) = others.next_if(is_before) {
+                take_other(other, &mut merged);
+            }
+            let is_same = |other: &&Item| compare(other.steps(), item.steps()) == Ordering::Equal;
+            let mut cell = item.cell();
+            match others.next_if(is_same) {
+                Some(other) => cell.merge(&other.cell(), sides),
+                None => cell.merge(&none, sides),
+            }
+            merged.extend(item.with(cell));
+        }
+        others.for_each(|other| take_other(other, &mut merged));
+        self.items = merged;
+    }
+
+    pub fn has_garbage(&self, rules: &Rules) -> bool {
+        self.items.iter().any(|item| !item.is_plain() && item.cell().has_garbage(rules))
+    }
+
+    pub fn settle(&mut self, rules: &Rules) -> usize {
+        let mut dropped = 0;
+        let items = std::mem::take(&mut self.items).into_iter();
+        let settled = items.filter_map(|item| {
+            if item.is_plain() {
+                return Some(item);
+            }
+            let mut cell = item.cell();
+            dropped += cell.settle(rules);
+            item.with(cell)
+        });
+        self.items = settled.collect();
+        dropped
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_are_small() {
+        assert_eq!(size_of::<ItemMark>(), 16);
+    }
+}

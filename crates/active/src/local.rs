@@ -1,0 +1,438 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What clients of this region do, turned into effects: each method changes the replica and records
+//! what the other regions are to do.
+//!
+//! Which of these a command is, its checks and its reply are the caller's: a method does what it is
+//! told, once the command has been found to change something. A write that finds no key, or no
+//! element to add to, first removes what may be left of a former one, also elsewhere.
+
+use crate::amount::Amount;
+use crate::cell::{At, Cell, CellChange, Time};
+use crate::change::{Change, Kind};
+use crate::effect::{Effect, FlushSeen, Unit};
+use crate::place::Side;
+use crate::replica::{Refusal, Replica};
+use crate::stamp::Stamp;
+use crate::stream::{Fields, GroupChange, Id, Pending, Stream, StreamChange};
+use crate::value::Value;
+use crate::vector::{Run, Seen};
+use crate::view::View;
+use crate::{Bytes, Name};
+
+/// What one command, transaction or script does.
+pub struct Transaction<'a> {
+    replica: &'a mut Replica,
+    now_ms: u64,
+    /// Of the next effect.
+    next: Stamp,
+    effects: Vec<Effect>,
+}
+
+impl Replica {
+    /// Does what a client wants, and returns what the other regions are to get: nothing if nothing
+    /// has changed.
+    pub fn execute(
+        &mut self,
+        now_ms: u64,
+        body: impl FnOnce(&mut Transaction),
+    ) -> Result<Option<Unit>, Refusal> {
+        let rules = self.settings.rules;
+        if self.needs_ceiling(now_ms) {
+            return Err(Refusal::Ceiling);
+        }
+        let first = self.clock.clone().tick(now_ms, 1, &rules);
+        let mut transaction = Transaction { replica: self, now_ms, next: first, effects: Vec::new() };
+        body(&mut transaction);
+        let Transaction { effects, next, .. } = transaction;
+        if effects.is_empty() {
+            return Ok(None);
+        }
+        self.clock.tick(now_ms, next.position() - first.position(), &rules);
+        let mut seen = self.state.vector.clone();
+        let previous = seen.run(self.run).map_or(self.run, |run| run.last);
+        seen.remove_run(self.run);
+        let starts_run = previous == self.run;
+        let unit = Unit { first, previous, starts_run, seen, effects };
+        self.state.vector.add(Run { start: self.run, last: unit.last() });
+        Ok(Some(unit))
+    }
+}
+
+impl Transaction<'_> {
+    fn effect(&mut self, effect: Effect) {
+        let replica = &mut *self.replica;
+        let own = Run { start: replica.run, last: self.next.before() };
+        let seen = Seen { others: &replica.state.vector, own };
+        let at = At { stamp: self.next, seen, rules: &replica.settings.rules };
+        replica.state.keys.apply(&at, &effect);
+        self.next = self.next.plus(effect.stamps());
+        self.effects.push(effect);
+    }
+
+    fn change(&mut self, database: u32, name: &Name, change: Change) {
+        self.effect(Effect::Key { database, name: name.clone(), change });
+    }
+
+    fn value(&self, database: u32, name: &Name) -> Option<&Value> {
+        self.replica.visible(database, name, self.now_ms)
+    }
+
+    /// What a client sees of a key.
+    pub fn view(&self, database: u32, name: &Name) -> Option<View> {
+        self.replica.view(database, name, self.now_ms)
+    }
+
+    /// Before a write to a key: removes what is hidden of it, or left of it if it is not there.
+    fn prepare(&mut self, database: u32, name: &Name) {
+        let rules = self.replica.settings.rules;
+        let key = self.replica.key(database, name);
+        if let Some(key) = key
+            && key.visible(self.now_ms, &rules).is_some()
+        {
+            let losers = key.losers().map(|loser| Change::Clear { kind: loser.kind(), seen: loser.seen() });
+            let losers: Vec<Change> = losers.collect();
+            losers.into_iter().for_each(|change| self.change(database, name, change));
+        } else if rules.clears_before_creating {
+            let seen = key.map_or_else(Vec::new, |key| key.seen());
+            self.change(database, name, Change::Remove { seen });
+        }
+    }
+
+    /// SET and all that writes a whole string; `time` is its time to live, a kept one as well.
+    pub fn set(&mut self, database: u32, name: &Name, value: Bytes, time: Option<u64>) {
+        let is_string = matches!(self.value(database, name), Some(Value::String(_)));
+        let seen = match self.replica.key(database, name) {
+            Some(_) if is_string => {
+                self.prepare(database, name);
+                match self.value(database, name) {
+                    Some(Value::String(cell)) => cell.seen(),
+                    _ => Vec::new(),
+                }
+            }
+            Some(_) => {
+                self.remove(database, name);
+                Vec::new()
+            }
+            None => Vec::new(),
+        };
+        self.change(database, name, Change::String(CellChange::Put { value, time, seen }));
+    }
+
+    /// INCR and its kind. False if the sum is out of range: the caller writes the result instead.
+    pub fn increment(&mut self, database: u32, name: &Name, by: Amount) -> bool {
+        self.prepare(database, name);
+        let none = Cell::default();
+        let cell = match self.value(database, name) {
+            Some(Value::String(cell)) => cell,
+            _ => &none,
+        };
+        let change = cell.increment(self.replica.region(), self.replica.run, self.next, by);
+        let Some(change) = change else { return false };
+        self.change(database, name, Change::String(change));
+        true
+    }
+
+    /// DEL and what overwrites a key.
+    pub fn remove(&mut self, database: u32, name: &Name) {
+        if let Some(key) = self.replica.key(database, name) {
+            let seen = key.seen();
+            self.change(database, name, Change::Remove { seen });
+        }
+    }
+
+    /// FLUSHDB, or FLUSHALL without a database.
+    pub fn flush(&mut self, database: Option<u32>) {
+        let concerned = |number: u32| database.is_none_or(|database| database == number);
+        let keys = self.replica.state.keys.iter().filter(|((number, _), _)| concerned(*number));
+        let of_key = keys.flat_map(|((database, name), key)| {
+            key.seen().into_iter().map(|at| FlushSeen { database: *database, name: name.clone(), at })
+        });
+        let seen = of_key.collect();
+        self.effect(Effect::Flush { database, seen });
+    }
+
+    /// EXPIRE and PERSIST of a key that is there.
+    pub fn live(&mut self, database: u32, name: &Name, time: Time) {
+        self.prepare(database, name);
+        self.change(database, name, Change::Live(time));
+    }
+
+    pub fn hash_set(&mut self, database: u32, name: &Name, field: Bytes, value: Bytes, time: Option<u64>) {
+        self.prepare(database, name);
+        let seen = self.hash_cell(database, name, &field).map_or_else(Vec::new, Cell::seen);
+        self.change(database, name, Change::Hash(field, CellChange::Put { value, time, seen }));
+    }
+
+    pub fn hash_remove(&mut self, database: u32, name: &Name, field: Bytes) {
+        self.prepare(database, name);
+        let seen = self.hash_cell(database, name, &field).map_or_else(Vec::new, Cell::seen);
+        self.change(database, name, Change::Hash(field, CellChange::Remove { seen }));
+    }
+
+    /// HINCRBY and HINCRBYFLOAT; false as for [`Transaction::increment`].
+    pub fn hash_increment(&mut self, database: u32, name: &Name, field: Bytes, by: Amount) -> bool {
+        self.prepare(database, name);
+        let is_there = self.hash_cell(database, name, &field).is_some_and(|cell| self.shows(cell));
+        if !is_there {
+            self.hash_remove(database, name, field.clone());
+        }
+        let none = Cell::default();
+        let cell = self.hash_cell(database, name, &field).unwrap_or(&none);
+        let change = cell.increment(self.replica.region(), self.replica.run, self.next, by);
+        let Some(change) = change else { return false };
+        self.change(database, name, Change::Hash(field, change));
+        true
+    }
+
+    /// HEXPIRE and HPERSIST of a field that is there.
+    pub fn hash_live(&mut self, database: u32, name: &Name, field: Bytes, time: Time) {
+        self.prepare(database, name);
+        self.change(database, name, Change::Hash(field, CellChange::Live(time)));
+    }
+
+    fn shows<V: Clone>(&self, cell: &Cell<V>) -> bool {
+        cell.is_visible(self.now_ms, &self.replica.settings.rules)
+    }
+
+    fn hash_cell(&self, database: u32, name: &Name, field: &[u8]) -> Option<&Cell<Bytes>> {
+        match self.value(database, name) {
+            Some(Value::Hash(hash)) => hash.get(field),
+            _ => None,
+        }
+    }
+
+    pub fn set_add(&mut self, database: u32, name: &Name, member: Bytes) {
+        self.prepare(database, name);
+        let change = CellChange::Put { value: (), time: None, seen: Vec::new() };
+        self.change(database, name, Change::Set(member, change));
+    }
+
+    pub fn set_remove(&mut self, database: u32, name: &Name, member: Bytes) {
+        self.prepare(database, name);
+        self.change(database, name, Change::Set(member, CellChange::Remove { seen: Vec::new() }));
+    }
+
+    pub fn set_live(&mut self, database: u32, name: &Name, member: Bytes, time: Time) {
+        self.prepare(database, name);
+        self.change(database, name, Change::Set(member, CellChange::Live(time)));
+    }
+
+    pub fn sorted_set_add(&mut self, database: u32, name: &Name, member: Bytes, score: f64) {
+        self.prepare(database, name);
+        let cell = self.sorted_set_cell(database, name, &member);
+        // What ZADD keeps of a member's time is the caller's to say again.
+        let seen = cell.map_or_else(Vec::new, Cell::seen);
+        let change = CellChange::Put { value: score, time: None, seen };
+        self.change(database, name, Change::SortedSet(member, change));
+    }
+
+    pub fn sorted_set_remove(&mut self, database: u32, name: &Name, member: Bytes) {
+        self.prepare(database, name);
+        let seen = self.sorted_set_cell(database, name, &member).map_or_else(Vec::new, Cell::seen);
+        self.change(database, name, Change::SortedSet(member, CellChange::Remove { seen }));
+    }
+
+    /// ZINCRBY; false as for [`Transaction::increment`].
+    pub fn sorted_set_increment(&mut self, database: u32, name: &Name, member: Bytes, by: Amount) -> bool {
+        self.prepare(database, name);
+        let is_there = self.sorted_set_cell(database, name, &member).is_some_and(|cell| self.shows(cell));
+        if !is_there {
+            self.sorted_set_remove(database, name, member.clone());
+        }
+        let none = Cell::default();
+        let cell = self.sorted_set_cell(database, name, &member).unwrap_or(&none);
+        let change = cell.increment(self.replica.region(), self.replica.run, self.next, by);
+        let Some(change) = change else { return false };
+        self.change(database, name, Change::SortedSet(member, change));
+        true
+    }
+
+    pub fn sorted_set_live(&mut self, database: u32, name: &Name, member: Bytes, time: Time) {
+        self.prepare(database, name);
+        self.change(database, name, Change::SortedSet(member, CellChange::Live(time)));
+    }
+
+    fn sorted_set_cell(&self, database: u32, name: &Name, member: &[u8]) -> Option<&Cell<f64>> {
+        match self.value(database, name) {
+            Some(Value::SortedSet(set)) => set.get(member),
+            _ => None,
+        }
+    }
+
+    pub fn list_push(&mut self, database: u32, name: &Name, side: Side, values: Vec<Bytes>) {
+        if !values.is_empty() {
+            self.prepare(database, name);
+            self.change(database, name, Change::Push { side, values });
+        }
+    }
+
+    /// LINSERT before the element of an index.
+    pub fn list_insert(&mut self, database: u32, name: &Name, index: usize, value: Bytes) {
+        self.prepare(database, name);
+        let Some(Value::List(list)) = self.value(database, name) else { return };
+        let Some(place) = list.place_before(index, self.next) else { return };
+        let change = CellChange::Put { value, time: None, seen: Vec::new() };
+        self.change(database, name, Change::Element(place, change));
+    }
+
+    pub fn list_set(&mut self, database: u32, name: &Name, index: usize, value: Bytes) {
+        let change = CellChange::Put { value, time: None, seen: Vec::new() };
+        self.list_element(database, name, index, change);
+    }
+
+    /// Pops, LREM and LTRIM, an element at a time.
+    pub fn list_remove(&mut self, database: u32, name: &Name, index: usize) {
+        self.list_element(database, name, index, CellChange::Remove { seen: Vec::new() });
+    }
+
+    fn list_element(&mut self, database: u32, name: &Name, index: usize, change: CellChange<Bytes>) {
+        self.prepare(database, name);
+        let Some(Value::List(list)) = self.value(database, name) else { return };
+        let Some(place) = list.place(index) else { return };
+        self.change(database, name, Change::Element(place, change));
+    }
+
+    /// PFADD and PFMERGE: registers and ranks.
+    pub fn count(&mut self, database: u32, name: &Name, registers: Vec<(u16, u8)>) {
+        self.prepare(database, name);
+        self.change(database, name, Change::Count(registers));
+    }
+
+    fn stream(&self, database: u32, name: &Name) -> Option<&Stream> {
+        match self.value(database, name) {
+            Some(Value::Stream(stream)) => Some(stream),
+            _ => None,
+        }
+    }
+
+    /// XADD, with an ID of the client's or the region's next one; nothing if there is none.
+    pub fn stream_add(&mut self, database: u32, name: &Name, id: Option<Id>, fields: Fields) -> Option<Id> {
+        let last = self.stream(database, name).map_or_else(Id::default, Stream::last_id);
+        let id = match id {
+            Some(id) => id,
+            None => Id::next(last, self.now_ms, self.replica.region())?,
+        };
+        self.prepare(database, name);
+        let entry = CellChange::Put { value: fields, time: None, seen: Vec::new() };
+        self.change(database, name, Change::Stream(StreamChange::Entry(id, entry)));
+        self.change(database, name, Change::Stream(StreamChange::Last(id.max(last))));
+        Some(id)
+    }
+
+    /// XDEL and XTRIM.
+    pub fn stream_remove(&mut self, database: u32, name: &Name, id: Id) {
+        self.prepare(database, name);
+        self.record_last_id(database, name);
+        let change = CellChange::Remove { seen: Vec::new() };
+        self.change(database, name, Change::Stream(StreamChange::Entry(id, change)));
+    }
+
+    /// Before a removal: an empty stream stays, with its last ID.
+    fn record_last_id(&mut self, database: u32, name: &Name) {
+        let stream = self.stream(database, name).filter(|stream| !stream.records_last_id());
+        if let Some(last) = stream.map(Stream::last_id) {
+            self.change(database, name, Change::Stream(StreamChange::Last(last)));
+        }
+    }
+
+    /// XSETID, and MKSTREAM of an empty one.
+    pub fn stream_set_id(&mut self, database: u32, name: &Name, last: Id) {
+        self.prepare(database, name);
+        self.change(database, name, Change::Stream(StreamChange::Last(last)));
+    }
+
+    fn group(&mut self, database: u32, name: &Name, group: &Bytes, change: GroupChange) {
+        self.change(database, name, Change::Stream(StreamChange::Group(group.clone(), change)));
+    }
+
+    pub fn group_create(&mut self, database: u32, name: &Name, group: &Bytes, delivered: Id) {
+        self.prepare(database, name);
+        self.group(database, name, group, GroupChange::Create { delivered });
+    }
+
+    pub fn group_destroy(&mut self, database: u32, name: &Name, group: &Bytes) {
+        self.prepare(database, name);
+        self.record_last_id(database, name);
+        self.group(database, name, group, GroupChange::Destroy);
+    }
+
+    /// The group's creations, with what each counts from.
+    fn creations(&self, database: u32, name: &Name, group: &Bytes) -> Vec<(Stamp, Stamp)> {
+        let stream = self.stream(database, name);
+        let creations = stream.map_or(&[][..], |stream| stream.creations(group));
+        creations.iter().map(|group| (group.created(), group.delivered().0)).collect()
+    }
+
+    /// XGROUP SETID.
+    pub fn group_set_id(&mut self, database: u32, name: &Name, group: &Bytes, id: Id) {
+        self.prepare(database, name);
+        for (created, _) in self.creations(database, name, group) {
+            self.group(database, name, group, GroupChange::Deliver { created, since: None, id });
+        }
+    }
+
+    /// XREADGROUP: entries are delivered to a consumer, for the first time or again.
+    pub fn group_deliver(
+        &mut self,
+        database: u32,
+        name: &Name,
+        group: &Bytes,
+        consumer: &Bytes,
+        entries: &[(Id, u64)],
+    ) {
+        self.prepare(database, name);
+        let Some(&(created, since)) = self.creations(database, name, group).last() else { return };
+        let is_there = true;
+        let change = GroupChange::Consumer { created, name: consumer.clone(), is_there };
+        self.group(database, name, group, change);
+        for &(id, count) in entries {
+            let pending = Pending { consumer: consumer.clone(), delivered_ms: self.now_ms, count };
+            self.group(database, name, group, GroupChange::Pending { created, id, pending });
+        }
+        if let Some(&(id, _)) = entries.iter().max() {
+            self.group(database, name, group, GroupChange::Deliver { created, since: Some(since), id });
+        }
+    }
+
+    /// XACK.
+    pub fn group_acknowledge(&mut self, database: u32, name: &Name, group: &Bytes, id: Id) {
+        self.prepare(database, name);
+        self.group(database, name, group, GroupChange::Acknowledge { id });
+    }
+
+    /// XGROUP DELCONSUMER, with what was pending for it.
+    pub fn group_remove_consumer(&mut self, database: u32, name: &Name, group: &Bytes, consumer: &Bytes) {
+        self.prepare(database, name);
+        let view = self.stream(database, name).and_then(|stream| stream.group(group));
+        let pending = view.into_iter().flat_map(|view| view.pending);
+        let of_consumer: Vec<Id> =
+            pending.filter(|(_, one)| one.consumer == *consumer).map(|(id, _)| id).collect();
+        for id in of_consumer {
+            self.group(database, name, group, GroupChange::Acknowledge { id });
+        }
+        for (created, _) in self.creations(database, name, group) {
+            let change = GroupChange::Consumer { created, name: consumer.clone(), is_there: false };
+            self.group(database, name, group, change);
+        }
+    }
+
+    /// A key's time, or an element's, has come.
+    pub(crate) fn end(&mut self, database: u32, name: &Name, element: Option<&[u8]>) {
+        let Some(element) = element else { return self.remove(database, name) };
+        let value = self.replica.key(database, name).and_then(|key| key.value());
+        let kind = value.map(Value::kind);
+        let change = match value {
+            Some(Value::Hash(hash)) => {
+                let seen = hash.get(element).map_or_else(Vec::new, Cell::seen);
+                Change::Hash(element.into(), CellChange::Remove { seen })
+            }
+            Some(Value::SortedSet(set)) => {
+                let seen = set.get(element).map_or_else(Vec::new, Cell::seen);
+                Change::SortedSet(element.into(), CellChange::Remove { seen })
+            }
+            Some(Value::Set(_)) => Change::Set(element.into(), CellChange::Remove { seen: Vec::new() }),
+            _ => return debug_assert_eq!(kind, None::<Kind>),
+        };
+        self.change(database, name, change);
+    }
+}

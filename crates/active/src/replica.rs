@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! One server's part: what it has applied, and what follows from it.
+//!
+//! Flow: [`Replica::execute`] runs a client's command and returns the unit that the others are to
+//! get. [`Replica::apply`] takes a unit of another region, from whomever it comes: it applies it once,
+//! after the one before it and after everything that its region had seen, or answers that it has it
+//! already or that something is missing. [`Replica::merge`] takes a full copy. Acknowledgements of all
+//! regions let garbage go.
+//!
+//! Invariant: what has been applied depends on the vector only, not on the way it came. Two replicas
+//! with equal vectors show the same.
+
+use crate::cell::{At, Sides};
+use crate::clock::{Clock, TooFarAhead};
+use crate::effect::Unit;
+use crate::key::Key;
+use crate::keys::Keys;
+use crate::rules::Rules;
+use crate::stability::Stability;
+use crate::stamp::{REGIONS, Region, Stamp};
+use crate::value::Value;
+use crate::vector::{Run, Seen, Vector};
+use crate::view::{View, digest};
+use crate::{Bytes, Name};
+
+/// Stamps that a unit may take; a replica needs as many below its ceiling.
+pub const STAMPS_OF_A_UNIT: u64 = 1 << 24;
+
+/// What became of a unit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Applied {
+    Now,
+    /// It had been applied before.
+    Known,
+    /// Something that comes before it has not arrived, up to this stamp.
+    Early(Stamp),
+}
+
+/// Why something is not done. Nothing has changed then.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Refusal {
+    #[error(transparent)]
+    TooFarAhead(#[from] TooFarAhead),
+    #[error("the peer sends effects as region {}, which is this server's own number", .0.number())]
+    OwnRegion(Region),
+    #[error("the stamps that may be given have to be recorded on disk first")]
+    Ceiling,
+}
+
+/// What a server starts with.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    pub region: Region,
+    /// Regions that there are, a bit for each.
+    pub members: u64,
+    /// How far a peer's stamps may be ahead of this server's clock.
+    pub ahead_ms_max: u64,
+    pub rules: Rules,
+}
+
+/// What is saved, and what a full copy carries: all keys with their marks, and what they come from.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    pub vector: Vector,
+    pub(crate) keys: Keys,
+}
+
+#[derive(Clone, Debug)]
+pub struct Replica {
+    pub(crate) settings: Settings,
+    pub(crate) state: State,
+    pub(crate) clock: Clock,
+    /// The start of the run in which this server writes.
+    pub(crate) run: Stamp,
+    /// No stamp above it may be given before a higher one is on disk.
+    pub(crate) ceiling: Stamp,
+    stability: Stability,
+    /// Regions that are gone for good.
+    gone: u64,
+}
+
+/// A ceiling above another stamp that lets a region write for so long.
+pub fn ceiling_after(stamp: Stamp, region: Region, now_ms: u64, for_ms: u64) -> Stamp {
+    let now = Stamp::at(now_ms.saturating_add(for_ms), region);
+    now.max(stamp.next_of(region).plus(2 * STAMPS_OF_A_UNIT))
+}
+
+impl Replica {
+    /// A server that starts with nothing, or goes on from what it saved when it ended in good order.
+    pub fn new(settings: Settings, state: State) -> Replica {
+        let region = settings.region;
+        let run = state.vector.newest_run(region).map_or(Stamp::start(region), |run| run.start);
+        let latest = state.vector.latest();
+        Replica {
+            settings,
+            state,
+            clock: Clock::new(region, latest, settings.ahead_ms_max),
+            run,
+            ceiling: Stamp::start(region),
+            stability: Stability::default(),
+            gone: 0,
+        }
+    }
+
+    /// A server that comes back from a file that may be older than what others have seen of it.
+    /// `last` is the ceiling that its former process had recorded, `ceiling` a higher one that is on
+    /// disk by now ([`ceiling_after`] it and the state): not even a process that crashes at once may
+    /// start where another did. The unit tells the others of the new run.
+    pub fn restart(
+        settings: Settings,
+        state: State,
+        last: Stamp,
+        ceiling: Stamp,
+        now_ms: u64,
+    ) -> Result<(Replica, Option<Unit>), Refusal> {
+        let mut replica = Replica::new(settings, state);
+        replica.raise_ceiling(ceiling);
+        if !settings.rules.starts_new_run {
+            return Ok((replica, None));
+        }
+        replica.run = last;
+        replica.clock.observe(last);
+        let first = replica.clock.tick(now_ms, 1, &settings.rules);
+        if first > ceiling {
+            return Err(Refusal::Ceiling);
+        }
+        let unit = Unit {
+            first,
+            previous: last,
+            starts_run: true,
+            seen: replica.state.vector.clone(),
+            effects: Vec::new(),
+        };
+        replica.state.vector.add(Run { start: last, last: first });
+        Ok((replica, Some(unit)))
+    }
+
+    pub fn region(&self) -> Region {
+        self.settings.region
+    }
+
+    pub fn rules(&self) -> &Rules {
+        &self.settings.rules
+    }
+
+    /// What has been applied.
+    pub fn vector(&self) -> &Vector {
+        &self.state.vector
+    }
+
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The start of the run in which it writes.
+    pub fn run(&self) -> Stamp {
+        self.run
+    }
+
+    /// A ceiling that lets it write for so long.
+    pub fn next_ceiling(&self, now_ms: u64, for_ms: u64) -> Stamp {
+        ceiling_after(self.ceiling.max(self.clock.latest()), self.region(), now_ms, for_ms)
+    }
+
+    /// Whether it cannot write until a higher ceiling is on disk.
+    pub fn needs_ceiling(&self, now_ms: u64) -> bool {
+        let next = self.clock.clone().tick(now_ms, 1, self.rules());
+        next.plus(STAMPS_OF_A_UNIT) > self.ceiling
+    }
+
+    /// The ceiling is on disk.
+    pub fn raise_ceiling(&mut self, ceiling: Stamp) {
+        self.ceiling = self.ceiling.max(ceiling);
+    }
+
+    pub fn key(&self, database: u32, name: &[u8]) -> Option<&Key> {
+        self.state.keys.get(database, name)
+    }
+
+    /// What a client sees of a key.
+    pub fn view(&self, database: u32, name: &[u8], now_ms: u64) -> Option<View> {
+        let value = self.visible(database, name, now_ms)?;
+        Some(View::new(value, now_ms, self.rules()))
+    }
+
+    pub(crate) fn visible(&self, database: u32, name: &[u8], now_ms: u64) -> Option<&Value> {
+        self.key(database, name)?.visible(now_ms, self.rules())
+    }
+
+    /// All keys that are there, whatever their times: database, name, value, time.
+    pub fn views(&self) -> impl Iterator<Item = (u32, &Name, View, Option<u64>)> {
+        self.state.keys.iter().filter_map(|((database, name), key)| {
+            let time = key.time(self.rules()).map(|(_, time)| time);
+            Some((*database, name, View::new(key.value()?, 0, self.rules()), time))
+        })
+    }
+
+    /// Equal for replicas that show the same.
+    pub fn digest(&self) -> u64 {
+        let digests =
+            self.state.keys.iter().map(|((database, name), key)| digest(*database, name, key, self.rules()));
+        digests.fold(0, u64::wrapping_add)
+    }
+
+    /// Keys that hold what is kept until all regions have acknowledged it.
+    pub fn tombstones(&self) -> usize {
+        self.state.keys.garbage_len()
+    }
+
+    /// Whether garbage has been lost sight of; tests ask.
+    pub fn has_forgotten_garbage(&self) -> bool {
+        self.state.keys.has_forgotten_garbage(self.rules())
+    }
+
+    /// Values that were hidden behind others of another type.
+    pub fn type_conflicts(&self) -> u64 {
+        self.state.keys.type_conflicts
+    }
+
+    /// Applies a unit of another region, or of an earlier run of this one.
+    pub fn apply(&mut self, now_ms: u64, unit: &Unit) -> Result<Applied, Refusal> {
+        let rules = self.settings.rules;
+        let applied = &self.state.vector;
+        let last = unit.last();
+        self.clock.check(now_ms, last)?;
+        let is_own = unit.region() == self.region();
+        if is_own && unit.previous >= self.run && rules.starts_new_run {
+            let is_known = applied.covers(last);
+            return if is_known { Ok(Applied::Known) } else { Err(Refusal::OwnRegion(unit.region())) };
+        }
+        let is_known = applied.covers(unit.first) && rules.applies_once;
+        if is_known || is_own && !rules.takes_back_own {
+            return Ok(Applied::Known);
+        }
+        let run = match unit.run(applied) {
+            Some(run) if run.last == unit.previous || unit.starts_run || !rules.applies_in_order => run,
+            _ if !rules.applies_in_order => Run { start: Stamp::start(unit.region()), last: unit.previous },
+            Some(run) if unit.previous < run.last && rules.applies_once => return Ok(Applied::Known),
+            Some(run) if unit.previous < run.last => run,
+            _ => return Ok(Applied::Early(unit.previous)),
+        };
+        if let Some(missing) = unit.seen.first_missing(applied)
+            && rules.waits_for_dependencies
+        {
+            return Ok(Applied::Early(missing));
+        }
+        for (stamp, effect) in unit.stamped() {
+            let own = Run { start: run.start, last: stamp.before() };
+            let at = At { stamp, seen: Seen { others: &unit.seen, own }, rules: &rules };
+            self.state.keys.apply(&at, effect);
+        }
+        self.state.vector.add(Run { start: run.start, last });
+        self.observe(last);
+        Ok(Applied::Now)
+    }
+
+    fn observe(&mut self, stamp: Stamp) {
+        if self.settings.rules.clock_is_hybrid {
+            self.clock.observe(stamp);
+        }
+    }
+
+    /// Takes a full copy of another replica: it merges, nothing is replaced.
+    pub fn merge(&mut self, now_ms: u64, theirs: &State) -> Result<(), Refusal> {
+        for run in theirs.vector.runs() {
+            self.clock.check(now_ms, run.last)?;
+            let is_own = run.start.region() == self.region() && run.start >= self.run;
+            if is_own && !self.state.vector.covers(run.last) && self.settings.rules.starts_new_run {
+                return Err(Refusal::OwnRegion(self.region()));
+            }
+        }
+        let rules = self.settings.rules;
+        let sides = Sides { mine: &self.state.vector, theirs: &theirs.vector, rules: &rules };
+        self.state.keys.merge(&theirs.keys, &sides);
+        self.state.vector.join(&theirs.vector);
+        self.observe(theirs.vector.latest());
+        Ok(())
+    }
+
+    /// Regions that have to acknowledge: all that were named or heard of, and are not gone.
+    pub fn others(&self) -> Vec<Region> {
+        let heard = self.state.vector.runs().iter().map(|run| 1 << run.start.region().number());
+        let members = heard.fold(self.settings.members, |members, one: u64| members | one) & !self.gone;
+        let regions = (0..REGIONS).filter(|number| members >> number & 1 == 1).filter_map(Region::new);
+        regions.filter(|region| *region != self.region()).collect()
+    }
+
+    /// A region is gone for good: nothing waits for it any more.
+    pub fn remove_region(&mut self, region: Region) {
+        self.gone |= 1 << region.number();
+        self.stability.forget(region);
+        self.collect_garbage();
+    }
+
+    /// What a region has on disk, as it says.
+    pub fn acknowledge(&mut self, region: Region, vector: Vector) {
+        self.stability.acknowledge(region, vector);
+        self.collect_garbage();
+    }
+
+    /// Drops what all regions have acknowledged.
+    pub fn collect_garbage(&mut self) {
+        let others = self.others();
+        let rules = self.settings.rules;
+        let changes = self.state.keys.changes;
+        if let Some(stable) = self.stability.advance(&self.state.vector, changes, &others, &rules) {
+            self.state.keys.settle(stable, &rules);
+        }
+    }
+
+    /// The region that removes what a time given with this stamp ends.
+    fn expires(&self, stamp: Stamp) -> bool {
+        let giver = stamp.region();
+        let owner = if self.gone >> giver.number() & 1 == 0 {
+            Some(giver)
+        } else {
+            self.others().into_iter().chain([self.region()]).min()
+        };
+        owner == Some(self.region()) || !self.settings.rules.one_region_expires
+    }
+
+    /// Removes what has reached its time, as far as this region is to do so: keys, and elements of
+    /// collections.
+    pub fn expire(&mut self, now_ms: u64) -> Result<Option<Unit>, Refusal> {
+        let rules = self.settings.rules;
+        let is_due = |time: Option<(Stamp, u64)>| {
+            time.is_some_and(|(stamp, time)| time <= now_ms && self.expires(stamp))
+        };
+        let mut due: Vec<(u32, Name, Option<Bytes>)> = Vec::new();
+        for ((database, name), key) in self.state.keys.iter() {
+            let Some(value) = key.value() else { continue };
+            let time = key.time(&rules);
+            if is_due(time) {
+                due.push((*database, name.clone(), None));
+            }
+            if time.is_some_and(|(_, time)| time <= now_ms) {
+                continue;
+            }
+            let mut element = |element: &[u8]| due.push((*database, name.clone(), Some(element.into())));
+            match value {
+                Value::Hash(hash) => hash
+                    .iter()
+                    .filter(|(_, cell)| cell.is_live() && is_due(cell.time(&rules)))
+                    .for_each(|(field, _)| element(field)),
+                Value::Set(set) => set
+                    .iter()
+                    .filter(|(_, cell)| cell.is_live() && is_due(cell.time(&rules)))
+                    .for_each(|(member, _)| element(member)),
+                Value::SortedSet(set) => set
+                    .iter()
+                    .filter(|(_, cell)| cell.is_live() && is_due(cell.time(&rules)))
+                    .for_each(|(member, _)| element(member)),
+                _ => {}
+            }
+        }
+        if due.is_empty() {
+            return Ok(None);
+        }
+        self.execute(now_ms, |transaction| {
+            for (database, name, element) in &due {
+                transaction.end(*database, name, element.as_deref());
+            }
+        })
+    }
+}

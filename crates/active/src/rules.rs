@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The details on which agreement hangs. A server has all of them; the simulator leaves out one at
+//! a time, to show that it notices.
+
+/// What a replica keeps to. All of it is on except in the simulator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rules {
+    /// Stamps only rise, whatever the wall clock does.
+    pub clock_never_goes_back: bool,
+    /// Stamps are later than those that were seen.
+    pub clock_is_hybrid: bool,
+    /// A unit waits for what its region had seen.
+    pub waits_for_dependencies: bool,
+    /// A unit that has been applied is not applied again.
+    pub applies_once: bool,
+    /// A unit waits for the one before it.
+    pub applies_in_order: bool,
+    /// A server that comes back from an older file starts a new run.
+    pub starts_new_run: bool,
+    /// Own effects that a crash has cost are taken back from others.
+    pub takes_back_own: bool,
+    /// Equal times are decided by region.
+    pub ties_by_region: bool,
+    /// A value that loses against a concurrent one is kept, since the winner may be removed.
+    pub keeps_losers: bool,
+    /// What was forgotten of a tally is kept until all regions know.
+    pub keeps_forgotten: bool,
+    /// A removal forgets of a tally what it saw, not all.
+    pub forgets_only_seen: bool,
+    /// A removal removes what it saw, not all.
+    pub removes_only_seen: bool,
+    /// What the other side of a merge has seen and does not have was removed.
+    pub merge_knows_removals: bool,
+    /// The hidden value of a type conflict is kept until somebody who saw it writes.
+    pub keeps_losing_types: bool,
+    /// A write that creates a key removes what is left of the former one.
+    pub clears_before_creating: bool,
+    /// Garbage goes when all regions, not just one, have acknowledged it.
+    pub waits_for_all_regions: bool,
+    /// An acknowledgement counts when everything that its region knew has been applied here.
+    pub acknowledgements_wait: bool,
+    /// Of concurrent times the longest wins.
+    pub longest_time_wins: bool,
+    /// Only the winner's region removes an expired key.
+    pub one_region_expires: bool,
+}
+
+impl Default for Rules {
+    fn default() -> Rules {
+        Rules {
+            clock_never_goes_back: true,
+            clock_is_hybrid: true,
+            waits_for_dependencies: true,
+            applies_once: true,
+            applies_in_order: true,
+            starts_new_run: true,
+            takes_back_own: true,
+            ties_by_region: true,
+            keeps_losers: true,
+            keeps_forgotten: true,
+            forgets_only_seen: true,
+            removes_only_seen: true,
+            merge_knows_removals: true,
+            keeps_losing_types: true,
+            clears_before_creating: true,
+            waits_for_all_regions: true,
+            acknowledgements_wait: true,
+            longest_time_wins: true,
+            one_region_expires: true,
+        }
+    }
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Stability: which changes all regions have acknowledged, so that nobody can do anything any more
+//! that has not seen them.
+//!
+//! A region acknowledges what its files hold: what it would still have after a crash. Its
+//! acknowledgement counts here when everything that it covers has been applied here: an effect that
+//! the region made before it saw ours may be on its way still. And every acknowledgement must know
+//! all runs: one who does not know that a server has come back may still take effects from its former
+//! process (links refuse those of a process that is known to be gone).
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::rules::Rules;
+use crate::stamp::Region;
+use crate::vector::Vector;
+
+/// Barriers that wait at most; more come when these have gone.
+const BARRIERS: usize = 64;
+
+#[derive(Clone, Debug, Default)]
+pub struct Stability {
+    acknowledged: BTreeMap<Region, Acknowledged>,
+    /// How many changes there were when this had been applied.
+    barriers: VecDeque<(u64, Vector)>,
+    /// The last change of the last barrier.
+    last: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Acknowledged {
+    counted: Vector,
+    /// Covers what has not been applied here yet.
+    waiting: Option<Vector>,
+    /// The one after that.
+    latest: Option<Vector>,
+}
+
+impl Stability {
+    pub fn acknowledge(&mut self, region: Region, vector: Vector) {
+        let one = self.acknowledged.entry(region).or_default();
+        let slot = if one.waiting.is_none() { &mut one.waiting } else { &mut one.latest };
+        *slot = Some(vector);
+    }
+
+    pub fn forget(&mut self, region: Region) {
+        self.acknowledged.remove(&region);
+    }
+
+    /// The number of changes that all regions have acknowledged, if it has grown.
+    pub fn advance(
+        &mut self,
+        applied: &Vector,
+        changes: u64,
+        others: &[Region],
+        rules: &Rules,
+    ) -> Option<u64> {
+        for one in self.acknowledged.values_mut() {
+            let counts = |vector: &mut Vector| applied.includes(vector) || !rules.acknowledgements_wait;
+            while let Some(vector) = one.waiting.take_if(counts) {
+                one.counted.join(&vector);
+                one.waiting = one.latest.take();
+            }
+        }
+        if changes > self.last && self.barriers.len() < BARRIERS {
+            self.barriers.push_back((changes, applied.clone()));
+            self.last = changes;
+        }
+        let mut stable = None;
+        while let Some((number, barrier)) = self.barriers.front() {
+            let has = |region: &Region| {
+                self.acknowledged.get(region).is_some_and(|one| {
+                    one.counted.includes(barrier)
+                        && (one.counted.knows_runs_of(applied) || !rules.acknowledgements_wait)
+                })
+            };
+            let all = if rules.waits_for_all_regions {
+                others.iter().all(has)
+            } else {
+                others.is_empty() || others.iter().any(has)
+            };
+            if !all {
+                break;
+            }
+            stable = Some(*number);
+            self.barriers.pop_front();
+        }
+        stable
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stamp::Stamp;
+    use crate::vector::Run;
+
+    fn region(number: u8) -> Region {
+        Region::new(number).unwrap()
+    }
+
+    fn vector(runs: &[(u8, u64, u64)]) -> Vector {
+        let mut vector = Vector::default();
+        for (number, start, last) in runs {
+            let stamp = |position| Stamp::of(region(*number), position).unwrap();
+            vector.add(Run { start: stamp(*start), last: stamp(*last) });
+        }
+        vector
+    }
+
+    #[test]
+    fn an_acknowledgement_counts_when_what_it_covers_is_here() {
+        let rules = Rules::default();
+        let others = [region(1), region(2)];
+        let mut stability = Stability::default();
+        let applied = vector(&[(0, 0, 10), (1, 0, 5)]);
+        stability.acknowledge(region(1), applied.clone());
+        // Region 2 has done something before that, which is still on its way.
+        let more = vector(&[(0, 0, 10), (1, 0, 5), (2, 0, 3)]);
+        stability.acknowledge(region(2), more.clone());
+        assert_eq!(stability.advance(&applied, 4, &others, &rules), None);
+        // It comes; but region 1 does not know that region 2 is there.
+        assert_eq!(stability.advance(&more, 5, &others, &rules), None);
+        stability.acknowledge(region(1), more.clone());
+        assert_eq!(stability.advance(&more, 5, &others, &rules), Some(5));
+    }
+
+    #[test]
+    fn who_does_not_know_of_a_restart_is_waited_for() {
+        let rules = Rules::default();
+        let others = [region(1), region(2)];
+        let mut stability = Stability::default();
+        let before = vector(&[(0, 0, 10), (1, 0, 5)]);
+        let after = vector(&[(0, 0, 10), (1, 0, 5), (1, 900, 901)]);
+        stability.acknowledge(region(1), after.clone());
+        // It may still take effects of region 1's former process.
+        stability.acknowledge(region(2), before.clone());
+        assert_eq!(stability.advance(&before, 7, &others, &rules), None);
+        assert_eq!(stability.advance(&after, 7, &others, &rules), None);
+        stability.acknowledge(region(2), after.clone());
+        assert_eq!(stability.advance(&after, 7, &others, &rules), Some(7));
+    }
+}

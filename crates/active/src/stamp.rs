@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Stamps: the moment of an effect by its region's hybrid clock, in 8 bytes.
+//!
+//! A stamp is three things at once, so a mark needs one word for all of them: the time by which the
+//! last writer wins, the *dot* that names the effect (no region gives a stamp twice), and the
+//! effect's place in its region's order (stamps of a region only rise; a unit names the stamp before
+//! it, so gaps are seen). From the top: a bit that is always 0 and free for places in lists, 41 bits
+//! of milliseconds since 2020 (until 2089), 16 bits that count within a millisecond and carry into
+//! it, 6 bits of region. Comparing the words compares the moments, ties by region.
+
+use std::fmt;
+
+/// Regions of a system.
+pub const REGIONS: u8 = 64;
+/// 2020-01-01 in Unix time.
+const EPOCH_MS: u64 = 1_577_836_800_000;
+const REGION_BITS: u32 = 6;
+const COUNTER_BITS: u32 = 16;
+const MS_BITS: u32 = 41;
+
+/// A region's number, 0 to 63.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Region(u8);
+
+impl Region {
+    pub fn new(number: u8) -> Option<Region> {
+        (number < REGIONS).then_some(Region(number))
+    }
+
+    pub fn number(self) -> u8 {
+        self.0
+    }
+}
+
+/// A moment of a region's clock; see the module.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Stamp(u64);
+
+impl Stamp {
+    /// Before every effect.
+    pub const ZERO: Stamp = Stamp(0);
+
+    /// Before every effect of a region: where its first run starts.
+    pub fn start(region: Region) -> Stamp {
+        Stamp(u64::from(region.0))
+    }
+
+    /// The first stamp of a millisecond, in Unix time.
+    pub fn at(unix_ms: u64, region: Region) -> Stamp {
+        let ms = unix_ms.saturating_sub(EPOCH_MS).min((1 << MS_BITS) - 1);
+        Stamp(ms << (COUNTER_BITS + REGION_BITS) | u64::from(region.0))
+    }
+
+    /// The word, if it can be a stamp.
+    pub fn from_word(word: u64) -> Option<Stamp> {
+        (word >> 63 == 0).then_some(Stamp(word))
+    }
+
+    pub fn word(self) -> u64 {
+        self.0
+    }
+
+    pub fn region(self) -> Region {
+        Region((self.0 & (u64::from(REGIONS) - 1)) as u8)
+    }
+
+    pub fn unix_ms(self) -> u64 {
+        (self.0 >> (COUNTER_BITS + REGION_BITS)) + EPOCH_MS
+    }
+
+    /// Its place in its region's order.
+    pub fn position(self) -> u64 {
+        self.0 >> REGION_BITS
+    }
+
+    /// The stamp at a place in a region's order, if there is one.
+    pub fn of(region: Region, position: u64) -> Option<Stamp> {
+        (position >> (MS_BITS + COUNTER_BITS) == 0)
+            .then_some(Stamp(position << REGION_BITS | u64::from(region.0)))
+    }
+
+    /// The stamp so many further on, of the same region. It stays at the last there is (2089).
+    pub fn plus(self, count: u64) -> Stamp {
+        let last = (1 << (MS_BITS + COUNTER_BITS)) - 1;
+        Stamp(self.position().saturating_add(count).min(last) << REGION_BITS | u64::from(self.region().0))
+    }
+
+    /// The one before it, of the same region.
+    pub fn before(self) -> Stamp {
+        Stamp(self.position().saturating_sub(1) << REGION_BITS | u64::from(self.region().0))
+    }
+
+    /// The least stamp of a region that is later than this one.
+    pub fn next_of(self, region: Region) -> Stamp {
+        Stamp(self.position() << REGION_BITS | u64::from(region.0)).plus(1)
+    }
+}
+
+impl fmt::Debug for Stamp {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counter = self.position() & ((1 << COUNTER_BITS) - 1);
+        write!(formatter, "{}.{counter}@{}", self.unix_ms(), self.region().0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stamps_order_by_time_then_counter_then_region() {
+        let (one, two) = (Region::new(1).unwrap(), Region::new(2).unwrap());
+        let stamp = Stamp::at(1_800_000_000_000, one);
+        assert_eq!(stamp.unix_ms(), 1_800_000_000_000);
+        assert_eq!(stamp.region(), one);
+        assert!(stamp < Stamp::at(1_800_000_000_000, two));
+        assert!(Stamp::at(1_800_000_000_000, two) < stamp.plus(1));
+        assert!(stamp.plus(65_535) < Stamp::at(1_800_000_000_001, one));
+        assert_eq!(stamp.plus(65_536), Stamp::at(1_800_000_000_001, one));
+        assert_eq!(stamp.plus(7).before(), stamp.plus(6));
+        assert_eq!(Stamp::of(one, stamp.position()), Some(stamp));
+        assert!(stamp.next_of(two) > stamp);
+        assert_eq!(Region::new(64), None);
+        assert_eq!(Stamp::from_word(1 << 63), None);
+        // Times before the epoch and after the end do not wrap.
+        assert_eq!(Stamp::at(5, one), Stamp::start(one));
+        assert!(Stamp::at(u64::MAX, one).plus(u64::MAX).word() >> 63 == 0);
+    }
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! A value of one type with its marks, and what all types can do.
+
+use crate::Bytes;
+use crate::cell::{At, Cell, Sides};
+use crate::change::{Change, Kind, SeenAt};
+use crate::hash::Hash;
+use crate::hyperloglog::HyperLogLog;
+use crate::list::List;
+use crate::rules::Rules;
+use crate::set::Set;
+use crate::sorted_set::SortedSet;
+use crate::stream::Stream;
+use crate::tally::SeenTally;
+
+#[derive(Clone, PartialEq, Debug)]
+pub enum Value {
+    String(Cell<Bytes>),
+    HyperLogLog(HyperLogLog),
+    List(List),
+    Set(Set),
+    Hash(Hash),
+    SortedSet(SortedSet),
+    Stream(Stream),
+}
+
+impl Value {
+    pub fn new(kind: Kind) -> Value {
+        match kind {
+            Kind::String => Value::String(Cell::default()),
+            Kind::HyperLogLog => Value::HyperLogLog(HyperLogLog::default()),
+            Kind::List => Value::List(List::default()),
+            Kind::Set => Value::Set(Set::default()),
+            Kind::Hash => Value::Hash(Hash::default()),
+            Kind::SortedSet => Value::SortedSet(SortedSet::default()),
+            Kind::Stream => Value::Stream(Stream::default()),
+        }
+    }
+
+    pub fn kind(&self) -> Kind {
+        match self {
+            Value::String(_) => Kind::String,
+            Value::HyperLogLog(_) => Kind::HyperLogLog,
+            Value::List(_) => Kind::List,
+            Value::Set(_) => Kind::Set,
+            Value::Hash(_) => Kind::Hash,
+            Value::SortedSet(_) => Kind::SortedSet,
+            Value::Stream(_) => Kind::Stream,
+        }
+    }
+
+    /// It has something to show, were it not for times.
+    pub fn is_live(&self) -> bool {
+        match self {
+            Value::String(cell) => cell.is_live(),
+            Value::HyperLogLog(value) => !value.is_empty(),
+            Value::List(list) => !list.is_empty(),
+            Value::Set(set) => set.is_live(),
+            Value::Hash(hash) => hash.is_live(),
+            Value::SortedSet(set) => set.is_live(),
+            Value::Stream(stream) => stream.is_live(),
+        }
+    }
+
+    /// It has something to show; fields and members whose time has come do not.
+    pub fn is_visible(&self, now_ms: u64, rules: &Rules) -> bool {
+        match self {
+            Value::Set(set) => set.is_visible(now_ms, rules),
+            Value::Hash(hash) => hash.is_visible(now_ms, rules),
+            Value::SortedSet(set) => set.is_visible(now_ms, rules),
+            other => other.is_live(),
+        }
+    }
+
+    /// Nothing is left of it.
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Value::String(cell) => cell.is_empty(),
+            Value::HyperLogLog(value) => value.is_empty(),
+            Value::List(list) => list.is_empty(),
+            Value::Set(set) => set.is_empty(),
+            Value::Hash(hash) => hash.is_empty(),
+            Value::SortedSet(set) => set.is_empty(),
+            Value::Stream(stream) => stream.is_empty(),
+        }
+    }
+
+    /// What a removal is to say that it saw of increments.
+    pub fn seen(&self) -> Vec<SeenAt> {
+        let kind = self.kind();
+        let at = |element: &Bytes, tally| SeenAt { kind, element: element.clone(), tally };
+        match self {
+            Value::String(cell) => {
+                let none = Bytes::default();
+                cell.seen().into_iter().map(|tally| at(&none, tally)).collect()
+            }
+            Value::Hash(hash) => {
+                let of = |(field, cell): (&Bytes, &Cell<Bytes>)| (field.clone(), cell.seen());
+                let all = hash.iter().map(of);
+                all.flat_map(|(field, seen)| seen.into_iter().map(move |tally| at(&field, tally))).collect()
+            }
+            Value::SortedSet(set) => {
+                let of = |(member, cell): (&Bytes, &Cell<f64>)| (member.clone(), cell.seen());
+                let all = set.iter().map(of);
+                all.flat_map(|(member, seen)| seen.into_iter().map(move |tally| at(&member, tally))).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Applies a change of its type, and answers whether what it changed holds garbage now.
+    pub fn apply(&mut self, at: &At, change: Change) -> bool {
+        match (self, change) {
+            (Value::String(cell), Change::String(change)) => cell.apply(at, change),
+            (Value::HyperLogLog(value), Change::Count(registers)) => {
+                value.apply(at, &registers);
+                false
+            }
+            (Value::List(list), Change::Push { side, values }) => {
+                list.push(at, side, values);
+                false
+            }
+            (Value::List(list), Change::Element(place, change)) => list.apply(at, &place, change),
+            (Value::Set(set), Change::Set(member, change)) => set.apply(at, member, change),
+            (Value::Hash(hash), Change::Hash(field, change)) => hash.apply(at, field, change),
+            (Value::SortedSet(set), Change::SortedSet(member, change)) => set.apply(at, member, change),
+            (Value::Stream(stream), Change::Stream(change)) => stream.apply(at, change),
+            (value, change) => unreachable!("{change:?} is not for {:?}", value.kind()),
+        }
+    }
+
+    /// Removes what the effect saw.
+    pub fn remove(&mut self, at: &At, seen: &[SeenAt]) {
+        let kind = self.kind();
+        let of_elements = || {
+            let own = seen.iter().filter(move |one| one.kind == kind);
+            own.map(|one| (&one.element, one.tally))
+        };
+        match self {
+            Value::String(cell) => {
+                let seen: Vec<SeenTally> = of_elements().map(|(_, tally)| tally).collect();
+                cell.remove(at, &seen);
+            }
+            Value::HyperLogLog(value) => value.remove_all(at),
+            Value::List(list) => list.remove_all(at),
+            Value::Set(set) => set.remove_all(at, of_elements()),
+            Value::Hash(hash) => hash.remove_all(at, of_elements()),
+            Value::SortedSet(set) => set.remove_all(at, of_elements()),
+            Value::Stream(stream) => stream.remove_all(at),
+        }
+    }
+
+    /// Merges with the other side's value of the same type.
+    pub fn merge(&mut self, theirs: &Value, sides: &Sides) {
+        match (self, theirs) {
+            (Value::String(mine), Value::String(theirs)) => mine.merge(theirs, sides),
+            (Value::HyperLogLog(mine), Value::HyperLogLog(theirs)) => mine.merge(theirs, sides),
+            (Value::List(mine), Value::List(theirs)) => mine.merge(theirs, sides),
+            (Value::Set(mine), Value::Set(theirs)) => mine.merge(theirs, sides),
+            (Value::Hash(mine), Value::Hash(theirs)) => mine.merge(theirs, sides),
+            (Value::SortedSet(mine), Value::SortedSet(theirs)) => mine.merge(theirs, sides),
+            (Value::Stream(mine), Value::Stream(theirs)) => mine.merge(theirs, sides),
+            (mine, theirs) => unreachable!("{:?} is not {:?}", mine.kind(), theirs.kind()),
+        }
+    }
+
+    pub fn has_garbage(&self, rules: &Rules) -> bool {
+        match self {
+            Value::String(cell) => cell.has_garbage(rules),
+            Value::HyperLogLog(_) => false,
+            Value::List(list) => list.has_garbage(rules),
+            Value::Set(set) => set.has_garbage(rules),
+            Value::Hash(hash) => hash.has_garbage(rules),
+            Value::SortedSet(set) => set.has_garbage(rules),
+            Value::Stream(stream) => stream.has_garbage(rules),
+        }
+    }
+
+    pub fn settle(&mut self, rules: &Rules) -> usize {
+        match self {
+            Value::String(cell) => cell.settle(rules),
+            Value::HyperLogLog(_) => 0,
+            Value::List(list) => list.settle(rules),
+            Value::Set(set) => set.settle(rules),
+            Value::Hash(hash) => hash.settle(rules),
+            Value::SortedSet(set) => set.settle(rules),
+            Value::Stream(stream) => stream.settle(rules),
+        }
+    }
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The binary form of units: encoding, and a decoder that takes anything.
+//!
+//! A version, then numbers as variable-length integers, texts with their length, stamps of what the
+//! unit saw as differences to its own. Decoding is strict: what this version would not have written
+//! is refused with its reason, nothing is allocated that the bytes cannot fill, nothing panics.
+
+mod reader;
+mod writer;
+
+use crate::effect::Unit;
+
+/// The version that is written and read.
+pub const VERSION: u8 = 1;
+/// Steps of a list element's place at most.
+const STEPS_MAX: usize = 10_000;
+
+/// Why bytes are no unit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum DecodeError {
+    #[error("the unit has version {0}, this server knows {VERSION}")]
+    Version(u8),
+    #[error("the unit ends too early")]
+    Short,
+    #[error("{0} bytes follow the unit")]
+    Trailing(usize),
+    #[error("the unit is damaged: {0}")]
+    Damaged(&'static str),
+}
+
+pub fn encode(unit: &Unit) -> Vec<u8> {
+    writer::encode(unit)
+}
+
+pub fn decode(bytes: &[u8]) -> Result<Unit, DecodeError> {
+    reader::decode(bytes)
+}
+
+/// Tags of changes. They never change their meaning.
+mod tag {
+    pub const FLUSH_ALL: u8 = 0;
+    pub const FLUSH: u8 = 1;
+    pub const REMOVE: u8 = 2;
+    pub const CLEAR: u8 = 3;
+    pub const LIVE: u8 = 4;
+    pub const STRING: u8 = 5;
+    pub const HASH: u8 = 6;
+    pub const SET: u8 = 7;
+    pub const SORTED_SET: u8 = 8;
+    pub const PUSH_LEFT: u8 = 9;
+    pub const PUSH_RIGHT: u8 = 10;
+    pub const ELEMENT: u8 = 11;
+    pub const ENTRY: u8 = 12;
+    pub const LAST: u8 = 13;
+    pub const GROUP: u8 = 14;
+    pub const COUNT: u8 = 15;
+    /// The same key as the effect before.
+    pub const SAME_KEY: u8 = 0x80;
+
+    pub const CELL_PUT: u8 = 0;
+    pub const CELL_PUT_UNTIL: u8 = 1;
+    pub const CELL_REMOVE: u8 = 2;
+    pub const CELL_ADD: u8 = 3;
+    pub const CELL_LIVE: u8 = 4;
+
+    pub const GROUP_CREATE: u8 = 0;
+    pub const GROUP_DESTROY: u8 = 1;
+    pub const GROUP_DELIVER: u8 = 2;
+    pub const GROUP_SET_ID: u8 = 3;
+    pub const GROUP_PENDING: u8 = 4;
+    pub const GROUP_ACKNOWLEDGE: u8 = 5;
+    pub const GROUP_CONSUMER: u8 = 6;
+    pub const GROUP_NO_CONSUMER: u8 = 7;
+}

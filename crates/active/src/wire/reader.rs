@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Decoding.
+
+use super::DecodeError::{self, Damaged, Short, Trailing};
+use super::{STEPS_MAX, VERSION, tag};
+use crate::amount::Amount;
+use crate::cell::{CellChange, Time};
+use crate::change::{Change, Kind, SeenAt};
+use crate::effect::{Effect, FlushSeen, Unit};
+use crate::hyperloglog::{RANK_MAX, REGISTERS};
+use crate::place::{Place, Side, Step};
+use crate::stamp::{Region, Stamp};
+use crate::stream::{GroupChange, Id, Pending, StreamChange};
+use crate::tally::SeenTally;
+use crate::vector::{Run, Vector};
+use crate::{Bytes, Name};
+
+type Result<T> = std::result::Result<T, DecodeError>;
+
+struct Reader<'a> {
+    rest: &'a [u8],
+    first: Stamp,
+}
+
+/// Which changes of a cell its type knows.
+#[derive(Clone, Copy)]
+struct Allowed {
+    add: bool,
+    live: bool,
+}
+
+const NUMBERS: Allowed = Allowed { add: true, live: true };
+const MEMBERS: Allowed = Allowed { add: false, live: true };
+const PLAIN: Allowed = Allowed { add: false, live: false };
+
+pub fn decode(bytes: &[u8]) -> Result<Unit> {
+    let mut reader = Reader { rest: bytes, first: Stamp::ZERO };
+    match reader.byte()? {
+        VERSION => {}
+        other => return Err(DecodeError::Version(other)),
+    }
+    let first = Stamp::from_word(reader.word()?).ok_or(Damaged("a stamp out of range"))?;
+    reader.first = first;
+    let distance = reader.number()?;
+    let previous = u64::try_from(distance >> 1)
+        .ok()
+        .and_then(|distance| first.position().checked_sub(distance).filter(|_| distance > 0))
+        .and_then(|position| Stamp::of(first.region(), position))
+        .ok_or(Damaged("a stamp before the first"))?;
+    let starts_run = distance & 1 == 1;
+    let seen = reader.vector()?;
+    let count = reader.count(1)?;
+    let mut effects: Vec<Effect> = Vec::with_capacity(count);
+    let mut key: Option<(u32, Name)> = None;
+    for _ in 0..count {
+        effects.push(reader.effect(&mut key)?);
+    }
+    if !reader.rest.is_empty() {
+        return Err(Trailing(reader.rest.len()));
+    }
+    Ok(Unit { first, previous, starts_run, seen, effects })
+}
+
+impl Reader<'_> {
+    fn byte(&mut self) -> Result<u8> {
+        let (byte, rest) = self.rest.split_first().ok_or(Short)?;
+        self.rest = rest;
+        Ok(*byte)
+    }
+
+    fn array<const LEN: usize>(&mut self) -> Result<[u8; LEN]> {
+        let (bytes, rest) = self.rest.split_first_chunk().ok_or(Short)?;
+        self.rest = rest;
+        Ok(*bytes)
+    }
+
+    fn word(&mut self) -> Result<u64> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    fn number(&mut self) -> Result<u128> {
+        let mut number = 0;
+        for shift in (0..128).step_by(7) {
+            let byte = self.byte()?;
+            let bits = u128::from(byte & 0x7f);
+            if bits << shift >> shift != bits || (byte == 0 && shift > 0) {
+                return Err(Damaged("a number that is not in its shortest form"));
+            }
+            number |= bits << shift;
+            if byte & 0x80 == 0 {
+                return Ok(number);
+            }
+        }
+        Err(Damaged("a number out of range"))
+    }
+
+    fn number_u64(&mut self) -> Result<u64> {
+        u64::try_from(self.number()?).map_err(|_| Damaged("a number out of range"))
+    }
+
+    fn database(&mut self) -> Result<u32> {
+        u32::try_from(self.number()?).map_err(|_| Damaged("a database out of range"))
+    }
+
+    fn signed(&mut self) -> Result<i128> {
+        let number = self.number()?;
+        Ok((number >> 1) as i128 ^ -((number & 1) as i128))
+    }
+
+    /// A count of things of at least so many bytes.
+    fn count(&mut self, bytes_min: usize) -> Result<usize> {
+        let count = usize::try_from(self.number()?).map_err(|_| Short)?;
+        let fits = count.checked_mul(bytes_min).is_some_and(|bytes| bytes <= self.rest.len());
+        if fits { Ok(count) } else { Err(Short) }
+    }
+
+    fn list<T>(&mut self, bytes_min: usize, mut one: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
+        let count = self.count(bytes_min)?;
+        (0..count).map(|_| one(self)).collect()
+    }
+
+    fn bytes(&mut self) -> Result<Bytes> {
+        let len = self.count(1)?;
+        let (bytes, rest) = self.rest.split_at_checked(len).ok_or(Short)?;
+        self.rest = rest;
+        Ok(bytes.into())
+    }
+
+    fn stamp(&mut self) -> Result<Stamp> {
+        let region = Region::new(self.byte()?).ok_or(Damaged("a region out of range"))?;
+        let distance = self.signed()?;
+        let position = i128::from(self.first.position()).checked_sub(distance);
+        position
+            .and_then(|position| u64::try_from(position).ok())
+            .and_then(|position| Stamp::of(region, position))
+            .ok_or(Damaged("a stamp out of range"))
+    }
+
+    fn vector(&mut self) -> Result<Vector> {
+        let mut vector = Vector::default();
+        let mut before: Option<Run> = None;
+        for _ in 0..self.count(3)? {
+            let last = self.stamp()?;
+            let position = self.number_u64()?;
+            let start = Stamp::of(last.region(), position).ok_or(Damaged("a stamp out of range"))?;
+            let follows = before.is_none_or(|before| {
+                (before.start.region(), before.last.max(before.start)) < (start.region(), start)
+            });
+            if start > last || !follows {
+                return Err(Damaged("runs that are not in order"));
+            }
+            let run = Run { start, last };
+            before = Some(run);
+            vector.add(run);
+        }
+        Ok(vector)
+    }
+
+    fn amount(&mut self) -> Result<Amount> {
+        Ok(Amount::from_steps(self.signed()?))
+    }
+
+    fn time(&mut self) -> Result<Time> {
+        Ok(match self.number()? {
+            0 => Time::Never,
+            time => Time::At(u64::try_from(time - 1).map_err(|_| Damaged("a time out of range"))?),
+        })
+    }
+
+    fn id(&mut self) -> Result<Id> {
+        Ok(Id { ms: self.number_u64()?, sequence: self.number_u64()? })
+    }
+
+    fn kind(&mut self) -> Result<Kind> {
+        let number = self.byte()?;
+        Kind::ALL.get(usize::from(number)).copied().ok_or(Damaged("an unknown type"))
+    }
+
+    fn tally(&mut self) -> Result<SeenTally> {
+        let start = self.stamp()?;
+        let distance = self.number_u64()?;
+        let position = start.position().checked_add(distance).ok_or(Damaged("a stamp out of range"))?;
+        let last = Stamp::of(start.region(), position).ok_or(Damaged("a stamp out of range"))?;
+        Ok(SeenTally { start, last, sum: self.amount()? })
+    }
+
+    fn seen_at(&mut self) -> Result<SeenAt> {
+        Ok(SeenAt { kind: self.kind()?, element: self.bytes()?, tally: self.tally()? })
+    }
+
+    fn cell<V>(
+        &mut self,
+        allowed: Allowed,
+        value: impl FnOnce(&mut Self) -> Result<V>,
+    ) -> Result<CellChange<V>> {
+        let kind = self.byte()?;
+        Ok(match kind {
+            tag::CELL_PUT | tag::CELL_PUT_UNTIL => {
+                let time = if kind == tag::CELL_PUT_UNTIL { Some(self.number_u64()?) } else { None };
+                if time.is_some() && !allowed.live {
+                    return Err(Damaged("a time where there is none"));
+                }
+                let seen = self.list(4, Self::tally)?;
+                CellChange::Put { value: value(self)?, time, seen }
+            }
+            tag::CELL_REMOVE => CellChange::Remove { seen: self.list(4, Self::tally)? },
+            tag::CELL_ADD if allowed.add => {
+                let start = self.stamp()?;
+                if start.region() != self.first.region() {
+                    return Err(Damaged("an increment of another region's tally"));
+                }
+                CellChange::Add { start, before: self.amount()?, sum: self.amount()? }
+            }
+            tag::CELL_LIVE if allowed.live => CellChange::Live(self.time()?),
+            _ => return Err(Damaged("an unknown change of a value")),
+        })
+    }
+
+    fn effect(&mut self, key: &mut Option<(u32, Name)>) -> Result<Effect> {
+        let kind = self.byte()?;
+        if let tag::FLUSH | tag::FLUSH_ALL = kind {
+            let database = if kind == tag::FLUSH { Some(self.database()?) } else { None };
+            let seen = self.list(6, |reader| {
+                Ok(FlushSeen {
+                    database: reader.database()?,
+                    name: reader.bytes()?.into(),
+                    at: reader.seen_at()?,
+                })
+            })?;
+            return Ok(Effect::Flush { database, seen });
+        }
+        if kind & tag::SAME_KEY == 0 {
+            let named = Some((self.database()?, self.bytes()?.into()));
+            if named == *key {
+                return Err(Damaged("a key that is named twice"));
+            }
+            *key = named;
+        }
+        let (database, name) = key.clone().ok_or(Damaged("the key of no effect"))?;
+        let change = self.change(kind & !tag::SAME_KEY)?;
+        Ok(Effect::Key { database, name, change })
+    }
+
+    fn change(&mut self, kind: u8) -> Result<Change> {
+        Ok(match kind {
+            tag::REMOVE => Change::Remove { seen: self.list(6, Self::seen_at)? },
+            tag::CLEAR => Change::Clear { kind: self.kind()?, seen: self.list(6, Self::seen_at)? },
+            tag::LIVE => Change::Live(self.time()?),
+            tag::STRING => match self.cell(NUMBERS, Self::bytes)? {
+                // The key has it.
+                CellChange::Live(_) => return Err(Damaged("a time where there is none")),
+                change => Change::String(change),
+            },
+            tag::HASH => Change::Hash(self.bytes()?, self.cell(NUMBERS, Self::bytes)?),
+            tag::SET => Change::Set(self.bytes()?, self.cell(MEMBERS, |_| Ok(()))?),
+            tag::SORTED_SET => {
+                let score = |reader: &mut Self| {
+                    let score = f64::from_bits(reader.word()?);
+                    if score.is_nan() { Err(Damaged("a score that is no number")) } else { Ok(score) }
+                };
+                Change::SortedSet(self.bytes()?, self.cell(NUMBERS, score)?)
+            }
+            tag::PUSH_LEFT | tag::PUSH_RIGHT => {
+                let side = if kind == tag::PUSH_LEFT { Side::Left } else { Side::Right };
+                Change::Push { side, values: self.list(1, Self::bytes)? }
+            }
+            tag::ELEMENT => Change::Element(self.place()?, self.cell(PLAIN, Self::bytes)?),
+            tag::ENTRY => {
+                let fields = |reader: &mut Self| Ok(reader.list(1, Self::bytes)?.into());
+                Change::Stream(StreamChange::Entry(self.id()?, self.cell(PLAIN, fields)?))
+            }
+            tag::LAST => Change::Stream(StreamChange::Last(self.id()?)),
+            tag::GROUP => Change::Stream(StreamChange::Group(self.bytes()?, self.group()?)),
+            tag::COUNT => Change::Count(self.list(3, |reader| {
+                let register = u16::from_le_bytes(reader.array()?);
+                let rank = reader.byte()?;
+                if register >= REGISTERS || rank == 0 || rank > RANK_MAX {
+                    return Err(Damaged("a register out of range"));
+                }
+                Ok((register, rank))
+            })?),
+            _ => return Err(Damaged("an unknown effect")),
+        })
+    }
+
+    fn place(&mut self) -> Result<Place> {
+        let steps = self.list(8, |reader| Ok(Step::from_word(reader.word()?)))?;
+        if steps.len() > STEPS_MAX {
+            return Err(Damaged("a place with too many steps"));
+        }
+        Place::new(steps.into_iter()).ok_or(Damaged("a place without a step"))
+    }
+
+    fn group(&mut self) -> Result<GroupChange> {
+        let kind = self.byte()?;
+        Ok(match kind {
+            tag::GROUP_CREATE => GroupChange::Create { delivered: self.id()? },
+            tag::GROUP_DESTROY => GroupChange::Destroy,
+            tag::GROUP_DELIVER | tag::GROUP_SET_ID => {
+                let created = self.stamp()?;
+                let since = if kind == tag::GROUP_DELIVER { Some(self.stamp()?) } else { None };
+                GroupChange::Deliver { created, since, id: self.id()? }
+            }
+            tag::GROUP_PENDING => GroupChange::Pending {
+                created: self.stamp()?,
+                id: self.id()?,
+                pending: Pending {
+                    consumer: self.bytes()?,
+                    delivered_ms: self.number_u64()?,
+                    count: self.number_u64()?,
+                },
+            },
+            tag::GROUP_ACKNOWLEDGE => GroupChange::Acknowledge { id: self.id()? },
+            tag::GROUP_CONSUMER | tag::GROUP_NO_CONSUMER => GroupChange::Consumer {
+                created: self.stamp()?,
+                name: self.bytes()?,
+                is_there: kind == tag::GROUP_CONSUMER,
+            },
+            _ => return Err(Damaged("an unknown change of a group")),
+        })
+    }
+}

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Encoding.
+
+use super::{VERSION, tag};
+use crate::amount::Amount;
+use crate::cell::{CellChange, Time};
+use crate::change::{Change, SeenAt};
+use crate::effect::{Effect, Unit};
+use crate::place::Side;
+use crate::stamp::Stamp;
+use crate::stream::{GroupChange, Id, StreamChange};
+use crate::tally::SeenTally;
+use crate::{Bytes, Name};
+
+struct Writer {
+    out: Vec<u8>,
+    first: Stamp,
+}
+
+pub fn encode(unit: &Unit) -> Vec<u8> {
+    let mut writer = Writer { out: vec![VERSION], first: unit.first };
+    writer.out.extend(unit.first.word().to_le_bytes());
+    let distance = unit.first.position() - unit.previous.position();
+    writer.number(u128::from(distance) << 1 | u128::from(unit.starts_run));
+    writer.count(unit.seen.runs().len());
+    for run in unit.seen.runs() {
+        writer.stamp(run.last);
+        // The first run of a region starts at 0.
+        writer.number(u128::from(run.start.position()));
+    }
+    writer.count(unit.effects.len());
+    let mut key: Option<(u32, &Name)> = None;
+    for effect in &unit.effects {
+        match effect {
+            Effect::Key { database, name, change } => {
+                let is_same = key == Some((*database, name));
+                key = Some((*database, name));
+                writer.out.push(tag_of(change) | if is_same { tag::SAME_KEY } else { 0 });
+                if !is_same {
+                    writer.number(u128::from(*database));
+                    writer.bytes(name);
+                }
+                writer.change(change);
+            }
+            Effect::Flush { database, seen } => {
+                match database {
+                    None => writer.out.push(tag::FLUSH_ALL),
+                    Some(database) => {
+                        writer.out.push(tag::FLUSH);
+                        writer.number(u128::from(*database));
+                    }
+                }
+                writer.count(seen.len());
+                for one in seen {
+                    writer.number(u128::from(one.database));
+                    writer.bytes(&one.name);
+                    writer.seen_at(&one.at);
+                }
+            }
+        }
+    }
+    writer.out
+}
+
+fn tag_of(change: &Change) -> u8 {
+    match change {
+        Change::Remove { .. } => tag::REMOVE,
+        Change::Clear { .. } => tag::CLEAR,
+        Change::Live(_) => tag::LIVE,
+        Change::String(_) => tag::STRING,
+        Change::Hash(..) => tag::HASH,
+        Change::Set(..) => tag::SET,
+        Change::SortedSet(..) => tag::SORTED_SET,
+        Change::Push { side: Side::Left, .. } => tag::PUSH_LEFT,
+        Change::Push { side: Side::Right, .. } => tag::PUSH_RIGHT,
+        Change::Element(..) => tag::ELEMENT,
+        Change::Stream(StreamChange::Entry(..)) => tag::ENTRY,
+        Change::Stream(StreamChange::Last(_)) => tag::LAST,
+        Change::Stream(StreamChange::Group(..)) => tag::GROUP,
+        Change::Count(_) => tag::COUNT,
+    }
+}
+
+impl Writer {
+    fn number(&mut self, mut number: u128) {
+        while number >= 0x80 {
+            self.out.push(number as u8 | 0x80);
+            number >>= 7;
+        }
+        self.out.push(number as u8);
+    }
+
+    /// Small ones of either sign are short.
+    fn signed(&mut self, number: i128) {
+        self.number((number << 1 ^ number >> 127) as u128);
+    }
+
+    fn count(&mut self, count: usize) {
+        self.number(count as u128);
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.count(bytes.len());
+        self.out.extend_from_slice(bytes);
+    }
+
+    /// As the distance from the unit's own.
+    fn stamp(&mut self, stamp: Stamp) {
+        self.out.push(stamp.region().number());
+        self.signed(i128::from(self.first.position()) - i128::from(stamp.position()));
+    }
+
+    fn amount(&mut self, amount: Amount) {
+        self.signed(amount.steps());
+    }
+
+    fn time(&mut self, time: Time) {
+        // Never is 0, since nothing lives until 1970.
+        self.number(match time {
+            Time::At(time) => u128::from(time) + 1,
+            Time::Never => 0,
+        });
+    }
+
+    fn id(&mut self, id: Id) {
+        self.number(u128::from(id.ms));
+        self.number(u128::from(id.sequence));
+    }
+
+    fn tally(&mut self, tally: &SeenTally) {
+        self.stamp(tally.start);
+        self.number(u128::from(tally.last.position() - tally.start.position()));
+        self.amount(tally.sum);
+    }
+
+    fn seen(&mut self, seen: &[SeenTally]) {
+        self.count(seen.len());
+        seen.iter().for_each(|tally| self.tally(tally));
+    }
+
+    fn seen_at(&mut self, seen: &SeenAt) {
+        self.out.push(seen.kind as u8);
+        self.bytes(&seen.element);
+        self.tally(&seen.tally);
+    }
+
+    fn all_seen_at(&mut self, seen: &[SeenAt]) {
+        self.count(seen.len());
+        seen.iter().for_each(|one| self.seen_at(one));
+    }
+
+    fn cell<V>(&mut self, change: &CellChange<V>, value: impl FnOnce(&mut Writer, &V)) {
+        match change {
+            CellChange::Put { value: new, time, seen } => {
+                self.out.push(if time.is_some() { tag::CELL_PUT_UNTIL } else { tag::CELL_PUT });
+                if let Some(time) = time {
+                    self.number(u128::from(*time));
+                }
+                self.seen(seen);
+                value(self, new);
+            }
+            CellChange::Remove { seen } => {
+                self.out.push(tag::CELL_REMOVE);
+                self.seen(seen);
+            }
+            CellChange::Add { start, before, sum } => {
+                self.out.push(tag::CELL_ADD);
+                self.stamp(*start);
+                self.amount(*before);
+                self.amount(*sum);
+            }
+            CellChange::Live(time) => {
+                self.out.push(tag::CELL_LIVE);
+                self.time(*time);
+            }
+        }
+    }
+
+    fn change(&mut self, change: &Change) {
+        let text = |writer: &mut Writer, value: &Bytes| writer.bytes(value);
+        match change {
+            Change::Remove { seen } => self.all_seen_at(seen),
+            Change::Clear { kind, seen } => {
+                self.out.push(*kind as u8);
+                self.all_seen_at(seen);
+            }
+            Change::Live(time) => self.time(*time),
+            Change::String(change) => self.cell(change, text),
+            Change::Hash(field, change) => {
+                self.bytes(field);
+                self.cell(change, text);
+            }
+            Change::Set(member, change) => {
+                self.bytes(member);
+                self.cell(change, |_, ()| {});
+            }
+            Change::SortedSet(member, change) => {
+                self.bytes(member);
+                self.cell(change, |writer, score| writer.out.extend(score.to_bits().to_le_bytes()));
+            }
+            Change::Push { values, .. } => {
+                self.count(values.len());
+                values.iter().for_each(|value| self.bytes(value));
+            }
+            Change::Element(place, change) => {
+                self.count(place.steps().len());
+                for step in place.steps() {
+                    self.out.extend(step.word().to_le_bytes());
+                }
+                self.cell(change, text);
+            }
+            Change::Stream(change) => self.stream(change),
+            Change::Count(registers) => {
+                self.count(registers.len());
+                for (register, rank) in registers {
+                    self.out.extend(register.to_le_bytes());
+                    self.out.push(*rank);
+                }
+            }
+        }
+    }
+
+    fn stream(&mut self, change: &StreamChange) {
+        match change {
+            StreamChange::Entry(id, change) => {
+                self.id(*id);
+                self.cell(change, |writer, fields| {
+                    writer.count(fields.len());
+                    fields.iter().for_each(|field| writer.bytes(field));
+                });
+            }
+            StreamChange::Last(id) => self.id(*id),
+            StreamChange::Group(name, change) => {
+                self.bytes(name);
+                self.group(change);
+            }
+        }
+    }
+
+    fn group(&mut self, change: &GroupChange) {
+        match change {
+            GroupChange::Create { delivered } => {
+                self.out.push(tag::GROUP_CREATE);
+                self.id(*delivered);
+            }
+            GroupChange::Destroy => self.out.push(tag::GROUP_DESTROY),
+            GroupChange::Deliver { created, since, id } => {
+                self.out.push(if since.is_some() { tag::GROUP_DELIVER } else { tag::GROUP_SET_ID });
+                self.stamp(*created);
+                if let Some(since) = since {
+                    self.stamp(*since);
+                }
+                self.id(*id);
+            }
+            GroupChange::Pending { created, id, pending } => {
+                self.out.push(tag::GROUP_PENDING);
+                self.stamp(*created);
+                self.id(*id);
+                self.bytes(&pending.consumer);
+                self.number(u128::from(pending.delivered_ms));
+                self.number(u128::from(pending.count));
+            }
+            GroupChange::Acknowledge { id } => {
+                self.out.push(tag::GROUP_ACKNOWLEDGE);
+                self.id(*id);
+            }
+            GroupChange::Consumer { created, name, is_there } => {
+                self.out.push(if *is_there { tag::GROUP_CONSUMER } else { tag::GROUP_NO_CONSUMER });
+                self.stamp(*created);
+                self.bytes(name);
+            }
+        }
+    }
+}

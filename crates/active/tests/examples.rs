@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The rule of each type by an example: two or three regions write before they hear of each other,
+//! then exchange what they did, in either order and by full copies; all must show the same.
+
+use braid_active::amount::Amount;
+use braid_active::cell::Time;
+use braid_active::effect::Unit;
+use braid_active::place::Side;
+use braid_active::replica::{Settings, State};
+use braid_active::stream::Id;
+use braid_active::view::View;
+use braid_active::{Applied, Bytes, Name, Refusal, Region, Replica, Rules, Stamp, Transaction};
+
+const NOW: u64 = 1_800_000_000_000;
+
+fn bytes(text: &str) -> Bytes {
+    text.as_bytes().into()
+}
+
+fn name() -> Name {
+    b"key".as_slice().into()
+}
+
+fn settings(number: u8) -> Settings {
+    let region = Region::new(number).expect("a region");
+    Settings { region, members: 0b111, ahead_ms_max: 60_000, rules: Rules::default() }
+}
+
+fn replica(number: u8) -> Replica {
+    let mut replica = Replica::new(settings(number), State::default());
+    replica.raise_ceiling(Stamp::at(NOW + 1_000_000, replica.region()));
+    replica
+}
+
+/// Three regions, and the units that have not been exchanged.
+struct Regions {
+    replicas: Vec<Replica>,
+    units: Vec<Unit>,
+    now_ms: u64,
+}
+
+impl Regions {
+    fn new() -> Regions {
+        Regions { replicas: (0..3).map(replica).collect(), units: Vec::new(), now_ms: NOW }
+    }
+
+    fn does(&mut self, region: usize, body: impl FnOnce(&mut Transaction, &Name)) {
+        self.now_ms += 1;
+        let unit = self.replicas[region].execute(self.now_ms, |transaction| body(transaction, &name()));
+        self.units.extend(unit.expect("nothing is refused"));
+    }
+
+    /// All hear of everything: units forwards, backwards, and full copies; all ways must agree.
+    fn exchange(&mut self) {
+        let copies: Vec<State> = self.replicas.iter().map(|replica| replica.state().clone()).collect();
+        for (index, replica) in self.replicas.iter_mut().enumerate() {
+            let mut by_copies = replica.clone();
+            copies.iter().for_each(|copy| by_copies.merge(self.now_ms, copy).expect("a copy merges"));
+            let mut left: Vec<&Unit> = self.units.iter().collect();
+            if index % 2 == 1 {
+                left.reverse();
+            }
+            while !left.is_empty() {
+                let count = left.len();
+                left.retain(|unit| {
+                    let applied = replica.apply(self.now_ms, unit).expect("nothing is refused");
+                    matches!(applied, Applied::Early(_))
+                });
+                assert!(left.len() < count, "units wait for each other");
+            }
+            assert_eq!(by_copies.digest(), replica.digest(), "a copy says something else");
+        }
+        self.units.clear();
+        let digests: Vec<u64> = self.replicas.iter().map(Replica::digest).collect();
+        assert!(digests.iter().all(|digest| *digest == digests[0]), "regions differ");
+    }
+
+    fn view(&self) -> Option<View> {
+        self.replicas[0].view(0, b"key", self.now_ms)
+    }
+
+    fn shows(&self, text: &str) {
+        assert_eq!(self.view(), Some(View::String(bytes(text))));
+    }
+}
+
+#[test]
+fn string_the_last_writer_wins() {
+    let mut regions = Regions::new();
+    regions.does(0, |region, key| region.set(0, key, bytes("one"), None));
+    regions.does(1, |region, key| region.set(0, key, bytes("two"), None));
+    regions.exchange();
+    regions.shows("two");
+    // The same moment: the greater region.
+    regions.does(2, |region, key| region.set(0, key, bytes("three"), None));
+    regions.now_ms -= 1;
+    regions.does(1, |region, key| region.set(0, key, bytes("four"), None));
+    regions.exchange();
+    regions.shows("three");
+}
+
+#[test]
+fn string_increments_add_up_and_a_set_wins_over_those_it_saw() {
+    let mut regions = Regions::new();
+    regions.does(0, |region, key| region.set(0, key, bytes("10"), None));
+    regions.exchange();
+    for region in 0..3 {
+        regions.does(region, |region, key| assert!(region.increment(0, key, Amount::of_integer(5))));
+    }
+    regions.exchange();
+    regions.shows("25");
+    regions.does(0, |region, key| region.set(0, key, bytes("100"), None));
+    let tenth = Amount::parse(b"0.1").expect("an amount");
+    regions.does(1, |region, key| assert!(region.increment(0, key, tenth)));
+    regions.does(1, |region, key| assert!(region.increment(0, key, tenth.plus(tenth))));
+    regions.exchange();
+    regions.shows("100.3");
+    // DEL against an increment that it had not seen.
+    regions.does(2, |region, key| region.remove(0, key));
+    regions.does(1, |region, key| assert!(region.increment(0, key, Amount::of_integer(7))));
+    regions.exchange();
+    regions.shows("7");
+}
+
+#[test]
+fn hash_a_field_set_meanwhile_survives_hdel() {
+    let mut regions = Regions::new();
+    regions.does(0, |region, key| {
+        region.hash_set(0, key, bytes("f"), bytes("1"), None);
+        region.hash_set(0, key, bytes("n"), bytes("1"), None);
+    });
+    regions.exchange();
+    regions.does(0, |region, key| region.hash_remove(0, key, bytes("f")));
+    regions.does(1, |region, key| region.hash_set(0, key, bytes("f"), bytes("2"), None));
+    regions.does(1, |region, key| assert!(region.hash_increment(0, key, bytes("n"), Amount::of_integer(2))));
+    regions.does(2, |region, key| assert!(region.hash_increment(0, key, bytes("n"), Amount::of_integer(3))));
+    regions.exchange();
+    let fields = vec![(bytes("f"), bytes("2"), None), (bytes("n"), bytes("6"), None)];
+    assert_eq!(regions.view(), Some(View::Hash(fields)));
+    let (short, long) = (regions.now_ms + 1_000, regions.now_ms + 9_000);
+    regions.does(0, |region, key| region.hash_live(0, key, bytes("f"), Time::At(long)));
+    regions.does(1, |region, key| region.hash_live(0, key, bytes("f"), Time::At(short)));
+    regions.does(2, |region, key| region.hash_remove(0, key, bytes("n")));
+    regions.exchange();
+    assert_eq!(regions.view(), Some(View::Hash(vec![(bytes("f"), bytes("2"), Some(long))])));
+}
+
+#[test]
+fn set_an_addition_wins_over_a_removal_that_had_not_seen_it() {
+    let mut regions = Regions::new();
+    regions.does(0, |region, key| region.set_add(0, key, bytes("m")));
+    regions.exchange();
+    regions.does(0, |region, key| region.set_remove(0, key, bytes("m")));
+    regions.does(1, |region, key| region.set_add(0, key, bytes("m")));
+    regions.exchange();
+    assert_eq!(regions.view(), Some(View::Set(vec![(bytes("m"), None)])));
+    regions.does(2, |region, key| region.set_remove(0, key, bytes("m")));
+    regions.exchange();
+    assert_eq!(regions.view(), None);
+}
+
+#[test]
+fn sorted_set_zrem_keeps_the_increment_that_it_had_not_seen() {
+    let mut regions = Regions::new();
+    regions.does(0, |region, key| region.sorted_set_add(0, key, bytes("m"), 5.0));
+    regions.exchange();
+    let two = Amount::of_integer(2);
+    regions.does(1, |region, key| assert!(region.sorted_set_increment(0, key, bytes("m"), two)));
+    regions.does(2, |region, key| assert!(region.sorted_set_increment(0, key, bytes("m"), two)));
+    regions.exchange();
+    assert_eq!(regions.view(), Some(View::SortedSet(vec![(bytes("m"), 9.0, None)])));
+    regions.does(0, |region, key| region.sorted_set_remove(0, key, bytes("m")));
+    regions.does(1, |region, key| assert!(region.sorted_set_increment(0, key, bytes("m"), two)));
+    regions.exchange();
+    assert_eq!(regions.view(), Some(View::SortedSet(vec![(bytes("m"), 2.0, None)])));
+    regions.does(0, |region, key| region.sorted_set_add(0, key, bytes("m"), 1.0));
+    regions.does(1, |region, key| region.sorted_set_add(0, key, bytes("m"), 3.0));
+    regions.exchange();
+    assert_eq!(regions.view(), Some(View::SortedSet(vec![(bytes("m"), 3.0, None)])));
+}
+
+fn list(regions: &Regions) -> String {
+    match regions.view() {
+        Some(View::List(values)) => values
+            .iter()
+            .map(|value| String::from_utf8_lossy(value).into_owned())
+            .collect::<Vec<_>>()
+            .join(" "),
+        None => String::new(),
+        other => panic!("{other:?} is no list"),
+    }
+}
+
+#[test]
+fn list_pushes_all_stay_and_removals_remove_what_they_saw() {
+    let mut regions = Regions::new();
+    regions.does(0, |region, key| region.list_push(0, key, Side::Right, vec![bytes("a"), bytes("b")]));
+    regions.exchange();
+    regions.does(1, |region, key| region.list_push(0, key, Side::Right, vec![bytes("c"), bytes("d")]));
+    regions.does(2, |region, key| region.list_push(0, key, Side::Right, vec![bytes("e")]));
+    regions.does(0, |region, key| region.list_push(0, key, Side::Left, vec![bytes("f")]));
+    regions.does(2, |region, key| region.list_insert(0, key, 1, bytes("x")));
+    regions.exchange();
+    assert_eq!(list(&regions), "f a x b c d e");
+    // Both pop the same element; a third changes another that is removed meanwhile.
+    regions.does(0, |region, key| region.list_remove(0, key, 0));
+    regions.does(1, |region, key| region.list_remove(0, key, 0));
+    regions.does(2, |region, key| region.list_set(0, key, 3, bytes("B")));
+    regions.does(1, |region, key| region.list_remove(0, key, 2));
+    regions.exchange();
+    assert_eq!(list(&regions), "a x B c d e");
+}
+
+#[test]
+fn stream_ids_never_collide_and_a_destroyed_group_stays_destroyed() {
+    let mut regions = Regions::new();
+    let fields = || vec![bytes("f"), bytes("v")].into_boxed_slice();
+    let group = bytes("group");
+    regions.does(0, |region, key| {
+        region.stream_add(0, key, None, fields());
+        region.group_create(0, key, &group, Id::default());
+    });
+    regions.exchange();
+    let first = match regions.view() {
+        Some(View::Stream { last, .. }) => last,
+        other => panic!("{other:?} is no stream"),
+    };
+    regions.now_ms -= 1;
+    regions.does(1, |region, key| assert!(region.stream_add(0, key, None, fields()).is_some()));
+    regions.now_ms -= 1;
+    regions.does(2, |region, key| assert!(region.stream_add(0, key, None, fields()).is_some()));
+    regions.does(0, |region, key| region.group_destroy(0, key, &group));
+    regions.does(1, |region, key| region.group_deliver(0, key, &group, &bytes("c"), &[(first, 1)]));
+    regions.does(2, |region, key| region.stream_remove(0, key, first));
+    regions.exchange();
+    let Some(View::Stream { entries, groups, .. }) = regions.view() else { panic!("no stream") };
+    assert_eq!(entries.len(), 2);
+    assert_eq!(entries[0].0.ms, entries[1].0.ms);
+    assert!(groups.is_empty());
+}
+
+#[test]
+fn stream_an_acknowledgement_removes_the_delivery_that_it_saw() {
+    let mut regions = Regions::new();
+    let (group, consumer) = (bytes("group"), bytes("c"));
+    let mut id = Id::default();
+    regions.does(0, |region, key| {
+        id = region.stream_add(0, key, None, vec![bytes("f"), bytes("v")].into()).expect("an ID");
+        region.group_create(0, key, &group, Id::default());
+        region.group_deliver(0, key, &group, &consumer, &[(id, 1)]);
+    });
+    regions.exchange();
+    regions.does(1, |region, key| region.group_acknowledge(0, key, &group, id));
+    regions.exchange();
+    let Some(View::Stream { groups, .. }) = regions.view() else { panic!("no stream") };
+    assert_eq!((groups[0].1.delivered, groups[0].1.pending.len()), (id, 0));
+}
+
+#[test]
+fn hyperloglog_del_takes_what_it_saw() {
+    let mut regions = Regions::new();
+    regions.does(0, |region, key| region.count(0, key, vec![(1, 5), (2, 3)]));
+    regions.does(1, |region, key| region.count(0, key, vec![(2, 4), (3, 1)]));
+    regions.exchange();
+    assert_eq!(regions.view(), Some(View::HyperLogLog(vec![(1, 5), (2, 4), (3, 1)])));
+    regions.does(0, |region, key| region.remove(0, key));
+    regions.does(1, |region, key| region.count(0, key, vec![(2, 2)]));
+    regions.exchange();
+    assert_eq!(regions.view(), Some(View::HyperLogLog(vec![(2, 2)])));
+}
+
+#[test]
+fn del_and_flush_remove_what_they_saw() {
+    for is_flush in [false, true] {
+        let mut regions = Regions::new();
+        regions.does(0, |region, key| region.set_add(0, key, bytes("old")));
+        regions.exchange();
+        regions.does(0, |region, key| if is_flush { region.flush(None) } else { region.remove(0, key) });
+        regions.does(1, |region, key| region.set_add(0, key, bytes("new")));
+        regions.exchange();
+        assert_eq!(regions.view(), Some(View::Set(vec![(bytes("new"), None)])));
+    }
+}
+
+#[test]
+fn expiry_the_longest_time_wins_and_persist_over_a_time() {
+    let mut regions = Regions::new();
+    regions.does(0, |region, key| region.set(0, key, bytes("v"), None));
+    regions.exchange();
+    let (short, long) = (regions.now_ms + 1_000, regions.now_ms + 9_000);
+    regions.does(0, |region, key| region.live(0, key, Time::At(long)));
+    regions.does(1, |region, key| region.live(0, key, Time::At(short)));
+    regions.exchange();
+    let time = |regions: &Regions| {
+        let key = regions.replicas[2].key(0, b"key").expect("the key");
+        key.time(&Rules::default()).map(|(_, time)| time)
+    };
+    assert_eq!(time(&regions), Some(long));
+    // It is hidden by all, and removed by the one whose time it is.
+    regions.now_ms = long + 1;
+    assert_eq!(regions.view(), None);
+    assert_eq!(regions.replicas[1].expire(long + 1), Ok(None));
+    let unit = regions.replicas[0].expire(long + 1).expect("nothing is refused");
+    regions.units.extend(unit);
+    regions.exchange();
+    assert!(
+        regions.replicas.iter().all(|replica| replica.key(0, b"key").is_none_or(|key| key.value().is_none()))
+    );
+    regions.does(0, |region, key| region.set(0, key, bytes("v"), None));
+    regions.exchange();
+    regions.does(0, |region, key| region.live(0, key, Time::Never));
+    regions.does(1, |region, key| region.live(0, key, Time::At(long + 5_000)));
+    regions.exchange();
+    assert_eq!(time(&regions), None);
+}
+
+#[test]
+fn types_conflict_in_a_fixed_order() {
+    let mut regions = Regions::new();
+    regions.does(0, |region, key| region.set_add(0, key, bytes("m")));
+    regions.does(1, |region, key| region.set(0, key, bytes("text"), None));
+    regions.exchange();
+    assert_eq!(regions.view(), Some(View::Set(vec![(bytes("m"), None)])));
+    assert!(regions.replicas.iter().all(|replica| replica.type_conflicts() == 1));
+    // Who writes has seen both: the hidden one goes.
+    regions.does(2, |region, key| region.set_add(0, key, bytes("n")));
+    regions.does(2, |region, key| region.set_remove(0, key, bytes("m")));
+    regions.does(2, |region, key| region.set_remove(0, key, bytes("n")));
+    regions.exchange();
+    assert_eq!(regions.view(), None);
+}
+
+#[test]
+fn a_transaction_arrives_whole() {
+    let mut regions = Regions::new();
+    regions.does(0, |region, key| {
+        region.set(0, key, bytes("1"), None);
+        region.set(1, key, bytes("2"), None);
+    });
+    assert_eq!(regions.units.len(), 1);
+    assert_eq!(regions.units[0].effects.len(), 2);
+    regions.exchange();
+    assert_eq!(regions.replicas[2].view(1, b"key", NOW), Some(View::String(bytes("2"))));
+}
+
+#[test]
+fn garbage_goes_when_all_have_acknowledged() {
+    let mut regions = Regions::new();
+    regions.does(0, |region, key| region.set(0, key, bytes("one"), None));
+    regions.does(1, |region, key| region.set(0, key, bytes("two"), None));
+    regions.exchange();
+    assert!(regions.replicas.iter().all(|replica| replica.tombstones() == 1));
+    let vector = regions.replicas[0].vector().clone();
+    let digest = regions.replicas[0].digest();
+    let region = |number| Region::new(number).expect("a region");
+    regions.replicas[0].acknowledge(region(1), vector.clone());
+    assert_eq!(regions.replicas[0].tombstones(), 1);
+    regions.replicas[0].acknowledge(region(2), vector.clone());
+    assert_eq!(regions.replicas[0].tombstones(), 0);
+    assert_eq!(regions.replicas[0].digest(), digest);
+    // One that is gone for good is not waited for.
+    regions.replicas[1].acknowledge(region(0), vector);
+    regions.replicas[1].remove_region(region(2));
+    assert_eq!(regions.replicas[1].tombstones(), 0);
+}
+
+#[test]
+fn what_is_refused_changes_nothing() {
+    let mut regions = Regions::new();
+    regions.does(0, |region, key| region.set(0, key, bytes("v"), None));
+    let unit = regions.units[0].clone();
+    let mut other = replica(1);
+    let early = other.apply(NOW - 100_000, &unit);
+    assert!(matches!(early, Err(Refusal::TooFarAhead(by)) if by.ahead_ms == 100_001));
+    // Another server that uses the same number.
+    let mut twin = replica(0);
+    let own = Region::new(0).expect("a region");
+    assert_eq!(twin.apply(NOW, &unit), Err(Refusal::OwnRegion(own)));
+    assert_eq!((other.digest(), twin.digest()), (0, 0));
+    assert_eq!(other.apply(NOW, &unit), Ok(Applied::Now));
+    assert_eq!(other.apply(NOW, &unit), Ok(Applied::Known));
+    // Without a ceiling on disk nothing is written.
+    let mut fresh = Replica::new(settings(2), State::default());
+    let refused = fresh.execute(NOW, |transaction| transaction.set(0, &name(), bytes("v"), None));
+    assert_eq!(refused, Err(Refusal::Ceiling));
+    assert_eq!(fresh.digest(), 0);
+}

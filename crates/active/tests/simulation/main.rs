@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Random histories of regions that all take writes: servers that run the real replica, with clocks
+//! that are minutes apart, units lost, late, twice and by any way, partitions, full copies, crashes
+//! and restarts from what was saved. To its own client every region is an ordinary server. After
+//! healing all show the same, and exactly what an oracle computes from the history: every effect is
+//! there or was removed by one that had seen it. Each detail on which that hangs is left out once,
+//! and must be missed.
+//!
+//! `BRAID_SCHEDULES=1000000 cargo test --release -p braid-active --test simulation -- --nocapture`
+//! runs as many; `BRAID_SEED` is the first one's seed, `BRAID_TRACE` prints the one that fails.
+
+mod commands;
+mod oracle;
+mod server;
+mod world;
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+
+use world::{Faults, Summary, World};
+
+/// Histories of a plain run.
+const SCHEDULES: u64 = 3_000;
+/// Most histories that a planted fault may take to be found.
+const FOUND_WITHIN: u64 = 100_000;
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+fn add(sum: &mut Summary, one: &Summary) {
+    sum.units += one.units;
+    sum.crashes += one.crashes;
+    sum.copies += one.copies;
+    sum.conflicts += one.conflicts;
+    sum.keys += one.keys;
+}
+
+/// Runs histories on all processors until one violates; its number, counted from 1, and the sum.
+fn explore(count: u64, faults: Faults) -> (Option<(u64, String)>, Summary) {
+    let first = setting("BRAID_SEED", 1);
+    let (next, found) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let run = || {
+        let mut sum = Summary::default();
+        loop {
+            let number = next.fetch_add(1, Relaxed);
+            if number >= count || number > found.load(Relaxed) {
+                return sum;
+            }
+            let one = World::new(first + number, faults).run();
+            add(&mut sum, &one);
+            if one.violation.is_some() {
+                found.fetch_min(number, Relaxed);
+            }
+        }
+    };
+    let mut total = Summary::default();
+    thread::scope(|scope| {
+        for handle in Vec::from_iter((0..threads).map(|_| scope.spawn(run))) {
+            add(&mut total, &handle.join().expect("a history panicked"));
+        }
+    });
+    let found = found.into_inner();
+    let violation = (found < u64::MAX).then(|| {
+        let mut world = World::new(first + found, faults);
+        world.traces = std::env::var_os("BRAID_TRACE").is_some();
+        let what = world.run().violation.unwrap_or_default();
+        (found + 1, format!("seed {}, {what}", first + found))
+    });
+    (violation, total)
+}
+
+#[test]
+fn no_history_violates() {
+    let count = setting("BRAID_SCHEDULES", SCHEDULES);
+    let (violation, sum) = explore(count, Faults::default());
+    println!(
+        "{count} histories: {} units, {} crashes, {} full copies, {} conflicts of types, {} keys at the end",
+        sum.units, sum.crashes, sum.copies, sum.conflicts, sum.keys
+    );
+    assert_eq!(violation, None);
+    // They do something.
+    assert!(sum.units as u64 > count * 30, "too few units");
+    assert!(sum.crashes as u64 > count && sum.copies as u64 > count, "too little goes wrong");
+    assert!(sum.keys as u64 > count, "too little is left");
+}
+
+macro_rules! faults {
+    ($($name:ident: $($place:ident).+;)+) => {$(
+        #[test]
+        fn $name() {
+            let mut faults = Faults::default();
+            faults.$($place).+ = false;
+            let (found, _) = explore(FOUND_WITHIN, faults);
+            let (count, what) = found.expect("the fault was not found");
+            println!("{}: found by history {count} ({what})", stringify!($name));
+        }
+    )+};
+}
+
+mod left_out {
+    use super::*;
+
+    faults! {
+        clocks_never_go_back: rules.clock_never_goes_back;
+        clocks_are_hybrid: rules.clock_is_hybrid;
+        units_wait_for_dependencies: rules.waits_for_dependencies;
+        units_are_applied_once: rules.applies_once;
+        units_are_applied_in_order: rules.applies_in_order;
+        a_crash_starts_a_new_run: rules.starts_new_run;
+        own_effects_are_taken_back: rules.takes_back_own;
+        ties_are_decided_by_region: rules.ties_by_region;
+        losers_are_kept: rules.keeps_losers;
+        what_was_forgotten_is_kept: rules.keeps_forgotten;
+        only_seen_increments_are_forgotten: rules.forgets_only_seen;
+        only_what_was_seen_is_removed: rules.removes_only_seen;
+        merges_know_removals: rules.merge_knows_removals;
+        losing_types_are_kept: rules.keeps_losing_types;
+        creating_clears: rules.clears_before_creating;
+        garbage_waits_for_all_regions: rules.waits_for_all_regions;
+        acknowledgements_wait: rules.acknowledgements_wait;
+        the_longest_time_wins: rules.longest_time_wins;
+        one_region_expires: rules.one_region_expires;
+        what_is_acknowledged_is_on_disk: path.acknowledges_saved;
+        gaps_are_closed_by_copies: path.copies_after_gap;
+        backlogs_remember_copies: path.remembers_copies;
+    }
+}

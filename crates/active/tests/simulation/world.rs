@@ -1,0 +1,502 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! One random history: servers, clients, and everything that goes wrong between them.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use braid_active::change::Kind;
+use braid_active::effect::{Effect, Unit};
+use braid_active::replica::{Settings, State};
+use braid_active::{Name, Region, Rules, Stamp, Transaction, Vector, wire};
+use fastrand::Rng;
+
+use crate::commands::{Client, NAMES};
+use crate::oracle::{Expected, Made, Units, expected};
+use crate::server::{Path, Server};
+
+/// Events of a history, and rounds in which it heals at most.
+const EVENTS: usize = 160;
+const ROUNDS: usize = 12;
+const START_MS: u64 = 1_800_000_000_000;
+const SKEW_MS: i64 = 4 * 60_000;
+const AHEAD_MS: u64 = 15 * 60_000;
+
+/// What a history leaves out.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Faults {
+    pub rules: Rules,
+    pub path: Path,
+}
+
+enum Message {
+    Units(Vec<Arc<[u8]>>),
+    /// With what the world knows of it.
+    Copy(Arc<(State, Units)>),
+    /// What the sender has applied, and what each server has acknowledged as far as it knows.
+    Vectors(Vector, Vec<Vector>),
+}
+
+struct Envelope {
+    due: usize,
+    from: usize,
+    to: usize,
+    /// The process that sent it.
+    run: Stamp,
+    message: Message,
+}
+
+/// What came of a history.
+#[derive(Default)]
+pub struct Summary {
+    pub violation: Option<String>,
+    pub units: usize,
+    pub crashes: usize,
+    pub copies: usize,
+    pub conflicts: u64,
+    pub keys: usize,
+}
+
+pub struct World {
+    random: Rng,
+    faults: Faults,
+    servers: Vec<Server>,
+    links: Vec<Vec<bool>>,
+    mail: Vec<Envelope>,
+    history: Vec<Made>,
+    numbers: HashMap<Stamp, usize>,
+    /// Units that their own server forgot in a crash.
+    forgotten: Units,
+    names: Vec<Name>,
+    /// Servers save before they tell, and tell all, so acknowledgements are as early as can be.
+    is_eager: bool,
+    /// Messages take so many events at most.
+    delay_max: usize,
+    now_ms: u64,
+    event: usize,
+    summary: Summary,
+    pub traces: bool,
+}
+
+impl World {
+    pub fn new(seed: u64, faults: Faults) -> World {
+        let mut random = Rng::with_seed(seed);
+        let count = random.usize(3..=5);
+        let is_skewed = random.bool();
+        // Numbers of regions need not be dense.
+        let step = random.u8(1..=15);
+        let backlog_bytes = if random.u8(0..3) == 0 { 1000 } else { usize::MAX };
+        let region = |index: usize| Region::new(index as u8 * step).expect("at most 60");
+        let members = (0..count).fold(0, |members, index| members | 1 << region(index).number());
+        let servers = (0..count).map(|index| {
+            let settings =
+                Settings { region: region(index), members, ahead_ms_max: AHEAD_MS, rules: faults.rules };
+            let skew_ms = if is_skewed { random.i64(-SKEW_MS..SKEW_MS) } else { 0 };
+            Server::new(settings, count, skew_ms, backlog_bytes)
+        });
+        let servers = servers.collect();
+        // Few names, so that regions meet.
+        let mut names = NAMES.to_vec();
+        random.shuffle(&mut names);
+        names.truncate(random.usize(1..5));
+        World {
+            servers,
+            links: vec![vec![true; count]; count],
+            faults,
+            mail: Vec::new(),
+            history: Vec::new(),
+            numbers: HashMap::new(),
+            forgotten: Units::default(),
+            names: names.into_iter().map(|name| name.as_bytes().into()).collect(),
+            is_eager: random.bool(),
+            delay_max: [3, 8, 40, 120][random.usize(0..4)],
+            random,
+            now_ms: START_MS,
+            event: 0,
+            summary: Summary::default(),
+            traces: false,
+        }
+    }
+
+    pub fn run(mut self) -> Summary {
+        let violation = self.live().and_then(|()| self.heal()).and_then(|()| self.check()).err();
+        self.summary.violation = violation.map(|what| format!("event {}: {what}", self.event));
+        self.summary.units = self.history.len();
+        self.summary.conflicts = self.servers[0].replica.type_conflicts();
+        self.summary
+    }
+
+    fn trace(&self, what: impl FnOnce() -> String) {
+        if self.traces {
+            println!("{} +{}: {}", self.event, self.now_ms - START_MS, what());
+        }
+    }
+
+    fn pick(&mut self) -> usize {
+        self.random.usize(0..self.servers.len())
+    }
+
+    fn live(&mut self) -> Result<(), String> {
+        while self.event < EVENTS && self.history.len() < Units::MAX - 80 {
+            self.event += 1;
+            // Often no time passes, so that clocks agree to the millisecond.
+            self.now_ms += [0, 0, 1, self.random.u64(0..300)][self.random.usize(0..4)];
+            let one = self.pick();
+            let other = (one + self.random.usize(1..self.servers.len())) % self.servers.len();
+            match self.random.u8(0..100) {
+                0..36 => self.command(one)?,
+                36..62 => self.send(one, other),
+                62..81 => self.tell(one, other),
+                81..85 => {
+                    let state = self.random.bool();
+                    self.links[one][other] = state;
+                    self.links[other][one] = state;
+                }
+                85..90 => self.servers[one].save(),
+                90..93 => self.restart(one)?,
+                93..95 if self.servers[one].skew_ms != 0 => {
+                    self.servers[one].skew_ms = self.random.i64(-SKEW_MS..SKEW_MS);
+                }
+                95..98 => self.expire(one)?,
+                // A copy that nobody needs.
+                98 => {
+                    let delay = self.random.usize(0..20);
+                    self.copy(one, other, delay);
+                }
+                _ => {}
+            }
+            self.deliver()?;
+        }
+        Ok(())
+    }
+
+    /// A client's command or transaction.
+    fn command(&mut self, index: usize) -> Result<(), String> {
+        let now_ms = self.servers[index].now(self.now_ms);
+        let count = if self.random.u8(0..5) == 0 { 3 } else { 1 };
+        let (mut outcome, names) = (Ok(()), std::mem::take(&mut self.names));
+        let number = self.history.len() as u64 * 8;
+        let random = &mut self.random;
+        let body = |transaction: &mut Transaction| {
+            for part in 0..count {
+                let mut client = Client { transaction, random, now_ms, number: number + part, names: &names };
+                outcome = client.run();
+                if outcome.is_err() {
+                    return;
+                }
+            }
+        };
+        let server = &mut self.servers[index];
+        server.raise_ceiling(now_ms);
+        let unit = server.replica.execute(now_ms, body);
+        self.names = names;
+        outcome.map_err(|what| format!("region {}: {what}", server.settings.region.number()))?;
+        match unit {
+            Ok(Some(unit)) => self.made(index, unit),
+            Ok(None) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Enters a unit into the history.
+    fn made(&mut self, by: usize, unit: Unit) -> Result<(), String> {
+        let bytes = wire::encode(&unit);
+        if wire::decode(&bytes).as_ref() != Ok(&unit) {
+            return Err(format!("{unit:?} is not what comes back from its bytes"));
+        }
+        self.trace(|| format!("{by} makes {:?}: {:?}", unit.first, unit.effects));
+        let number = self.history.len();
+        let server = &mut self.servers[by];
+        let seen = server.units;
+        server.units.add(number);
+        server.keep(unit.first, bytes.into());
+        self.numbers.entry(unit.first).or_insert(number);
+        self.history.push(Made { unit, seen, by });
+        Ok(())
+    }
+
+    fn expire(&mut self, index: usize) -> Result<(), String> {
+        let now_ms = self.servers[index].now(self.now_ms);
+        self.servers[index].raise_ceiling(now_ms);
+        match self.servers[index].replica.expire(now_ms) {
+            Ok(Some(unit)) => self.made(index, unit),
+            Ok(None) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn restart(&mut self, index: usize) -> Result<(), String> {
+        if self.random.u8(0..3) == 0 {
+            self.trace(|| format!("{index} restarts"));
+            self.servers[index].resume();
+            return Ok(());
+        }
+        self.trace(|| format!("{index} crashes"));
+        self.summary.crashes += 1;
+        let server = &mut self.servers[index];
+        for (number, made) in self.history.iter().enumerate() {
+            if made.by == index && server.unsaved(number) {
+                self.forgotten.add(number);
+            }
+        }
+        let now_ms = server.now(self.now_ms);
+        match server.crash(now_ms) {
+            Ok(Some(unit)) => self.made(index, unit),
+            Ok(None) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn post(&mut self, from: usize, to: usize, delay: usize, message: Message) {
+        let run = self.servers[from].replica.run();
+        self.mail.push(Envelope { due: self.event + delay, from, to, run, message });
+    }
+
+    /// Sends what a peer lacks, as far as it has said; whole or in part.
+    fn send(&mut self, from: usize, to: usize) {
+        if !self.links[from][to] {
+            return;
+        }
+        let count = self.random.usize(1..12);
+        let server = &self.servers[from];
+        let units = server.backlog.since(&server.heard[to]);
+        let units: Option<Vec<Arc<[u8]>>> = units.map(|units| units.take(count).cloned().collect());
+        if units.is_none() && self.faults.path.copies_after_gap {
+            let delay = self.random.usize(0..20);
+            return self.copy(from, to, delay);
+        }
+        let units = units.unwrap_or_default();
+        // Twice, or never; late, and so after others.
+        for _ in 0..[0, 1, 1, 1, 1, 1, 1, 2][self.random.usize(0..8)] {
+            let delay = self.random.usize(0..self.delay_max);
+            self.post(from, to, delay, Message::Units(units.clone()));
+        }
+    }
+
+    fn copy(&mut self, from: usize, to: usize, delay: usize) {
+        if self.links[from][to] {
+            let server = &self.servers[from];
+            let copy = Arc::new((server.replica.state().clone(), server.units));
+            self.post(from, to, delay, Message::Copy(copy));
+        }
+    }
+
+    fn vectors(&mut self, from: usize) -> Message {
+        let path = self.faults.path;
+        let server = &mut self.servers[from];
+        server.acknowledged[from] = server.durable(&path).clone();
+        Message::Vectors(server.replica.vector().clone(), server.acknowledged.clone())
+    }
+
+    fn tell(&mut self, from: usize, to: usize) {
+        if self.is_eager {
+            self.servers[from].save();
+        }
+        for other in 0..self.servers.len() {
+            let is_meant = other == to || self.is_eager && other != from;
+            if is_meant && self.links[from][other] && self.random.u8(0..10) > 0 {
+                // Mostly ahead of the units that were sent before.
+                let delay = self.random.usize(0..self.delay_max.min(8));
+                let message = self.vectors(from);
+                self.post(from, other, delay, message);
+            }
+        }
+    }
+
+    fn deliver(&mut self) -> Result<(), String> {
+        while let Some(due) = self.mail.iter().position(|envelope| envelope.due <= self.event) {
+            let envelope = self.mail.remove(due);
+            self.receive(envelope)?;
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, envelope: Envelope) -> Result<(), String> {
+        let Envelope { from, to, run, message, .. } = envelope;
+        let sender = self.servers[from].settings.region;
+        let path = self.faults.path;
+        let now_ms = self.servers[to].now(self.now_ms);
+        let server = &mut self.servers[to];
+        let newest = server.replica.vector().newest_run(sender);
+        if newest.is_some_and(|newest| newest.start > run) {
+            // Of a former process.
+            return Ok(());
+        }
+        match message {
+            Message::Units(units) => {
+                for bytes in units {
+                    if let Some(first) = server.take(now_ms, &bytes)? {
+                        let number = self.numbers.get(&first).copied().ok_or("a unit that nobody made")?;
+                        server.units.add(number);
+                        if self.traces {
+                            println!("{}: {to} applies {first:?}", self.event);
+                        }
+                    }
+                }
+            }
+            Message::Copy(copy) => {
+                self.summary.copies += 1;
+                server.merge(now_ms, &copy.0, &copy.1, &path)?;
+                self.trace(|| format!("{to} merges a copy of {from}"));
+            }
+            Message::Vectors(applied, acknowledged) => {
+                server.heard[from] = applied;
+                for (of, vector) in acknowledged.iter().enumerate() {
+                    let region = self.servers[of].settings.region;
+                    self.servers[to].acknowledge(of, region, vector);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// All links work, nothing is lost any more.
+    fn heal(&mut self) -> Result<(), String> {
+        self.event = usize::MAX;
+        self.deliver()?;
+        self.links.iter_mut().for_each(|links| links.fill(true));
+        self.exchange()
+    }
+
+    /// Sends everything to everybody, until all have the same.
+    fn exchange(&mut self) -> Result<(), String> {
+        let count = self.servers.len();
+        for _ in 0..ROUNDS {
+            for from in 0..count {
+                for to in (0..count).filter(|to| *to != from) {
+                    self.servers[from].heard[to] = self.servers[to].replica.vector().clone();
+                    self.send_all(from, to)?;
+                }
+            }
+            let first = self.servers[0].replica.vector();
+            if self.servers.iter().all(|server| server.replica.vector() == first) {
+                return Ok(());
+            }
+        }
+        Err("the servers do not come to have applied the same".into())
+    }
+
+    fn send_all(&mut self, from: usize, to: usize) -> Result<(), String> {
+        let server = &self.servers[from];
+        let message = match server.backlog.since(&server.heard[to]) {
+            Some(units) => Message::Units(units.cloned().collect()),
+            None if !self.faults.path.copies_after_gap => return Ok(()),
+            None => Message::Copy(Arc::new((server.replica.state().clone(), server.units))),
+        };
+        let run = server.replica.run();
+        self.receive(Envelope { due: 0, from, to, run, message })
+    }
+
+    fn views(&self, index: usize) -> Expected {
+        let views = self.servers[index].replica.views();
+        views.map(|(database, name, view, time)| ((database, name.clone()), (view, time))).collect()
+    }
+
+    fn same(&self, when: &str) -> Result<(), String> {
+        let first = &self.servers[0].replica;
+        for (index, server) in self.servers.iter().enumerate().skip(1) {
+            if server.replica.digest() != first.digest() {
+                return Err(format!("{when}: {}", difference(&self.views(0), &self.views(index), index)));
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&mut self) -> Result<(), String> {
+        self.same("after healing")?;
+        let units = self.servers[0].units;
+        if self.servers.iter().any(|server| server.units != units) {
+            return Err("servers with equal vectors have not applied the same units".into());
+        }
+        for number in 0..self.history.len() {
+            if !units.has(number) && !self.forgotten.has(number) {
+                return Err(format!("unit {:?} is lost", self.history[number].unit.first));
+            }
+        }
+        let expected = expected(&self.history, &units);
+        let shown = self.views(0);
+        self.summary.keys = shown.len();
+        if shown != expected {
+            return Err(format!("not as it should be: {}", difference(&expected, &shown, 0)));
+        }
+        self.collect()?;
+        self.end_times()
+    }
+
+    /// When all have acknowledged everything no garbage is left, and nothing looks different.
+    fn collect(&mut self) -> Result<(), String> {
+        let digest = self.servers[0].replica.digest();
+        self.servers.iter_mut().for_each(Server::save);
+        for _ in 0..2 {
+            for from in 0..self.servers.len() {
+                let message = self.vectors(from);
+                let Message::Vectors(_, acknowledged) = message else { continue };
+                let region = self.servers[from].settings.region;
+                for server in &mut self.servers {
+                    // A second time, too: it may have counted only now.
+                    server.acknowledged[from] = Vector::default();
+                    server.acknowledge(from, region, &acknowledged[from]);
+                }
+            }
+        }
+        for server in &self.servers {
+            if server.replica.tombstones() > 0 || server.replica.has_forgotten_garbage() {
+                return Err(format!("{} keys still hold garbage", server.replica.tombstones()));
+            }
+            if server.replica.digest() != digest {
+                return Err("garbage did show".into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Every time comes: one region removes each key and element, and all agree.
+    fn end_times(&mut self) -> Result<(), String> {
+        self.now_ms += 3_600_000;
+        self.servers.iter_mut().for_each(|server| server.skew_ms = 0);
+        // What shows when a value of another type has ended may end as well.
+        for _ in 0..Kind::ALL.len() + 1 {
+            let made = self.history.len();
+            for index in 0..self.servers.len() {
+                self.expire(index)?;
+            }
+            if self.history.len() == made {
+                break;
+            }
+            let mut ended = HashSet::new();
+            for effect in self.history[made..].iter().flat_map(|made| &made.unit.effects) {
+                let Effect::Key { database, name, change } = effect else { continue };
+                if !ended.insert(format!("{database} {name:?} {change:?}")) {
+                    return Err(format!("two regions end {}", name.escape_ascii()));
+                }
+            }
+            self.exchange()?;
+            self.same("after all times")?;
+        }
+        let now_ms = self.servers[0].now(self.now_ms);
+        if self.views(0).values().any(|(_, time)| time.is_some_and(|time| time <= now_ms)) {
+            return Err("times are left".into());
+        }
+        let expected = expected(&self.history, &self.servers[0].units);
+        let shown = self.views(0);
+        if shown != expected {
+            return Err(format!("after all times: {}", difference(&expected, &shown, 0)));
+        }
+        Ok(())
+    }
+}
+
+/// The first key that differs.
+fn difference(expected: &Expected, shown: &Expected, index: usize) -> String {
+    let differs = |id: &&(u32, Name)| expected.get(id) != shown.get(id);
+    let all = expected.keys().chain(shown.keys());
+    match all.filter(differs).min() {
+        Some(id) => format!(
+            "{} of database {} is {:?} at server {index} and not {:?}",
+            id.1.escape_ascii(),
+            id.0,
+            shown.get(id),
+            expected.get(id)
+        ),
+        None => "digests differ, views do not".into(),
+    }
+}

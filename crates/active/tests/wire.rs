@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Decoding takes anything: what is no unit is refused with its reason, nothing panics, and what is
+//! one comes back from its bytes.
+
+use braid_active::amount::Amount;
+use braid_active::effect::Unit;
+use braid_active::place::Side;
+use braid_active::replica::{Settings, State};
+use braid_active::stream::Id;
+use braid_active::wire::{DecodeError, VERSION, decode, encode};
+use braid_active::{Bytes, Name, Region, Replica, Rules, Stamp};
+use proptest::prelude::*;
+
+const NOW: u64 = 1_800_000_000_000;
+
+fn bytes(text: &str) -> Bytes {
+    text.as_bytes().into()
+}
+
+/// A unit with an effect of each type.
+fn unit() -> Unit {
+    let region = Region::new(7).expect("a region");
+    let settings = Settings { region, members: 0, ahead_ms_max: 0, rules: Rules::default() };
+    let mut replica = Replica::new(settings, State::default());
+    replica.raise_ceiling(Stamp::at(NOW + 10_000, region));
+    let name = |text: &str| -> Name { text.as_bytes().into() };
+    let unit = replica.execute(NOW, |transaction| {
+        transaction.set(0, &name("s"), bytes("1"), Some(NOW + 5));
+        assert!(transaction.increment(0, &name("s"), Amount::of_integer(-3)));
+        transaction.hash_set(1, &name("h"), bytes("f"), bytes("v"), None);
+        transaction.set_add(1, &name("a"), bytes("m"));
+        transaction.sorted_set_add(2, &name("z"), bytes("m"), 2.5);
+        assert!(transaction.sorted_set_increment(2, &name("z"), bytes("m"), Amount::of_integer(1)));
+        transaction.list_push(0, &name("l"), Side::Left, vec![bytes("x"), bytes("y")]);
+        transaction.list_insert(0, &name("l"), 1, bytes("i"));
+        transaction.list_remove(0, &name("l"), 0);
+        let id = transaction.stream_add(0, &name("x"), None, vec![bytes("f"), bytes("v")].into());
+        let id = id.expect("an ID");
+        transaction.group_create(0, &name("x"), &bytes("g"), Id::default());
+        transaction.group_deliver(0, &name("x"), &bytes("g"), &bytes("c"), &[(id, 1)]);
+        transaction.group_acknowledge(0, &name("x"), &bytes("g"), id);
+        transaction.group_set_id(0, &name("x"), &bytes("g"), id);
+        transaction.group_remove_consumer(0, &name("x"), &bytes("g"), &bytes("c"));
+        transaction.group_destroy(0, &name("x"), &bytes("g"));
+        transaction.count(0, &name("p"), vec![(16_383, 51)]);
+        transaction.flush(Some(1));
+        transaction.remove(2, &name("z"));
+        transaction.flush(None);
+    });
+    unit.expect("nothing is refused").expect("something was done")
+}
+
+#[test]
+fn what_is_no_unit_has_its_reason() {
+    let unit = unit();
+    let good = encode(&unit);
+    assert_eq!(decode(&good), Ok(unit));
+    for len in 0..good.len() {
+        let error = decode(&good[..len]).expect_err("a part is no unit");
+        assert!(matches!(error, DecodeError::Short | DecodeError::Damaged(_)), "{len}: {error}");
+    }
+    let mut longer = good.clone();
+    longer.push(0);
+    assert_eq!(decode(&longer), Err(DecodeError::Trailing(1)));
+    let mut newer = good.clone();
+    newer[0] = VERSION + 1;
+    assert_eq!(decode(&newer), Err(DecodeError::Version(VERSION + 1)));
+    let mut stamp = good;
+    stamp[8] |= 0x80;
+    assert_eq!(decode(&stamp), Err(DecodeError::Damaged("a stamp out of range")));
+}
+
+#[test]
+fn a_small_effect_is_small() {
+    let region = Region::new(0).expect("a region");
+    let settings = Settings { region, members: 0, ahead_ms_max: 0, rules: Rules::default() };
+    let mut replica = Replica::new(settings, State::default());
+    replica.raise_ceiling(Stamp::at(NOW + 100_000, region));
+    let name: Name = b"key:12345678".as_slice().into();
+    let mut unit = None;
+    for now_ms in [NOW, NOW + 3] {
+        unit = replica
+            .execute(now_ms, |transaction| transaction.set(0, &name, vec![b'v'; 32].into(), None))
+            .expect("nothing is refused");
+    }
+    // 44 bytes are the name and the value.
+    let len = encode(&unit.expect("a unit")).len();
+    assert!(len <= 44 + 24, "{len} bytes");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn garbage_is_refused(mut bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let _ = decode(&bytes);
+        if let Some(first) = bytes.first_mut() {
+            *first = VERSION;
+        }
+        let _ = decode(&bytes);
+    }
+
+    /// Whatever becomes of a good unit, what is read is what is written, and a replica takes it.
+    #[test]
+    fn damage_does_no_harm(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)) {
+        let mut bytes = encode(&unit());
+        for (index, byte) in changes {
+            let at = index.index(bytes.len());
+            bytes[at] = byte;
+        }
+        if let Ok(unit) = decode(&bytes) {
+            prop_assert_eq!(encode(&unit), bytes);
+            let region = Region::new(9).expect("a region");
+            let settings = Settings { region, members: 0, ahead_ms_max: u64::MAX, rules: Rules::default() };
+            let mut replica = Replica::new(settings, State::default());
+            let _ = replica.apply(NOW, &unit);
+            let _ = replica.digest();
+            let other = replica.state().clone();
+            let _ = replica.merge(NOW, &other);
+        }
+    }
+}
