@@ -89,9 +89,11 @@ fn what_cannot_be_shown_is_said() {
 fn links_are_shown_in_both_roles() {
     let server = TestServer::start(&["--repl-diskless-sync-delay", "0"]);
     let replica = TestServer::start(&["--replicaof", "127.0.0.1", &server.port().to_string()]);
-    let mut its = replica.connect();
-    braid_tests::wait_for("the link is up", || {
+    let (mut its, mut of_server) = (replica.connect(), server.connect());
+    // The primary counts it as online when it has acknowledged the full sync, which is later.
+    braid_tests::wait_for("the link is up at both ends", || {
         its.info_field("replication", "master_link_status").as_deref() == Some("up")
+            && of_server.info_field("replication", "slave0").is_some_and(|line| line.contains("state=online"))
     });
     let of_primary = text(&run(&server, ""));
     let line = format!("replica 127.0.0.1:{}", replica.port());
