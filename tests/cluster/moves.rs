@@ -39,12 +39,6 @@ fn begin(cluster: &Cluster, from: usize, to: usize, slots: &str) -> Value {
     cluster.client(from).call(&format!("CLUSTER MIGRATESLOTS SLOTSRANGE {slots} NODE {id}"))
 }
 
-/// Moves slots, and waits until they are there.
-fn move_slots(cluster: &Cluster, from: usize, to: usize, slots: &str) {
-    assert_eq!(begin(cluster, from, to, slots), ok());
-    wait_for_state(cluster, from, "success");
-}
-
 /// What one client does: it counts up, appends, and changes pairs of keys in transactions, each on
 /// keys of its own, and knows what every reply has to be.
 struct Load {
@@ -233,7 +227,7 @@ fn nothing_is_lost_while_slots_go_back_and_forth_under_load() {
     let longest = under_load(&cluster, 4, || {
         for turn in 0..16 {
             let (from, to) = if turn % 2 == 0 { (0, 1) } else { (1, 0) };
-            move_slots(&cluster, from, to, "0 4095 5000 5999");
+            cluster.move_slots(from, to, "0 4095 5000 5999");
         }
         // From the other side.
         let id = cluster.client(1).call("CLUSTER MIGRATION IMPORT 0 1000").text();
@@ -277,7 +271,7 @@ fn values_of_all_sizes_and_databases_arrive() {
         cluster.client(index).call("DEBUG DIGEST-VALUE list:{hello} zset:{hello} hash:{hello} big:{hello}")
     };
     let before = digest(0);
-    move_slots(&cluster, 0, 1, "866 866");
+    cluster.move_slots(0, 1, "866 866");
     assert_eq!(digest(1).to_string(), before.to_string());
     let mut there = cluster.client(1);
     assert!(matches!(there.call("PTTL later:{hello}"), Value::Integer(99_000_000..)));
@@ -297,7 +291,7 @@ fn who_waits_or_listens_is_sent_to_the_new_node() {
     cluster.wait_for("the client waits", || {
         cluster.client(0).call("INFO clients").text().contains("blocked_clients:1")
     });
-    move_slots(&cluster, 0, 1, "866 866");
+    cluster.move_slots(0, 1, "866 866");
     let port = cluster.nodes[1].port();
     let moved = waiting.read().to_string();
     assert!(moved.contains(&format!("MOVED 866 127.0.0.1:{port}")), "{moved}");
@@ -336,7 +330,7 @@ fn a_move_can_be_cancelled_and_begun_again() {
     cluster.wait_for("the nodes are well", || {
         cluster.client(0).call("CLUSTER INFO").text().contains("cluster_state:ok")
     });
-    move_slots(&cluster, 0, 1, "0 4000");
+    cluster.move_slots(0, 1, "0 4000");
     wait_for_keys(&cluster, &[0, 1], 2000);
     for number in 0..2000 {
         assert_eq!(cluster.call(&format!("GET key:{number}")), Value::Bulk(number.to_string().into()));
@@ -418,7 +412,7 @@ fn under_load_with_faults(cluster: &Cluster, round: usize, fault: impl FnOnce())
 fn etcd_may_be_away_while_slots_move() {
     let Some(cluster) = Cluster::create(2, 2, &[]) else { return };
     under_load(&cluster, 2, || {
-        move_slots(&cluster, 0, 1, "0 999");
+        cluster.move_slots(0, 1, "0 999");
         cluster.etcd.pause();
         assert_eq!(begin(&cluster, 0, 1, "1000 1999"), ok());
         std::thread::sleep(Duration::from_secs(3));

@@ -17,6 +17,7 @@
 pub mod browser;
 pub mod certificates;
 pub mod client;
+pub mod cluster;
 pub mod etcd;
 pub mod http;
 pub mod process;

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Clusters of several servers on etcd, as tests start them.
+
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use crate::server::Options;
+use crate::{Etcd, RawClient, TestServer, Value, wait_for_within};
+
+/// How long a change may take to be seen, with a lease of two seconds.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// An etcd and nodes of one cluster, whose folders outlive them.
+pub struct Cluster {
+    pub etcd: Etcd,
+    pub nodes: Vec<TestServer>,
+    folders: Vec<TempDir>,
+    more: Vec<String>,
+}
+
+impl Cluster {
+    /// Starts so many nodes, which do not know each other. `None` without etcd.
+    pub fn start(count: usize, more: &[&str]) -> Option<Cluster> {
+        let etcd = Etcd::start()?;
+        let more = more.iter().map(|&word| word.to_owned()).collect();
+        let mut cluster = Cluster { etcd, nodes: Vec::new(), folders: Vec::new(), more };
+        (0..count).for_each(|_| cluster.add_node());
+        Some(cluster)
+    }
+
+    /// The same, as a cluster of so many shards; all further nodes are replicas.
+    pub fn create(count: usize, shards: usize, more: &[&str]) -> Option<Cluster> {
+        let cluster = Cluster::start(count, more)?;
+        let ids: Vec<String> = (0..count).map(|index| cluster.id(index)).collect();
+        for (index, (first, last)) in ranges(shards).into_iter().enumerate() {
+            cluster.client(index).ok(&format!("CLUSTER ADDSLOTSRANGE {first} {last}"));
+        }
+        for index in shards..count {
+            let port = cluster.nodes[0].port();
+            cluster.client(index).ok(&format!("CLUSTER MEET 127.0.0.1 {port}"));
+            cluster.client(index).ok(&format!("CLUSTER REPLICATE {}", ids[index % shards]));
+        }
+        cluster.wait_until_ready(shards);
+        Some(cluster)
+    }
+
+    /// Starts one more node.
+    pub fn add_node(&mut self) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let node = self.start_node(self.nodes.len(), &folder, None);
+        self.folders.push(folder);
+        self.nodes.push(node);
+    }
+
+    fn start_node(&self, index: usize, folder: &TempDir, port: Option<u16>) -> TestServer {
+        let (name, folder) = (format!("n{index}"), folder.path().display().to_string());
+        let mut arguments = [
+            "--cluster-enabled",
+            "yes",
+            "--cluster-name",
+            "c",
+            "--node-name",
+            &name,
+            "--etcd-endpoints",
+            self.etcd.endpoint(),
+            "--repl-diskless-sync-delay",
+            "0",
+            "--dir",
+            &folder,
+        ]
+        .map(String::from)
+        .to_vec();
+        arguments.extend(self.more.iter().cloned());
+        TestServer::start_with(Options { arguments, port, ..Options::default() })
+    }
+
+    /// Starts a node that has ended anew, at the same port and with its files.
+    pub fn restart(&mut self, index: usize) {
+        let port = self.nodes[index].port();
+        self.nodes[index] = self.start_node(index, &self.folders[index], Some(port));
+    }
+
+    pub fn client(&self, index: usize) -> RawClient {
+        self.nodes[index].connect()
+    }
+
+    pub fn id(&self, index: usize) -> String {
+        self.client(index).call("CLUSTER MYID").text()
+    }
+
+    /// Waits until every node says that the cluster is well and has so many primaries, all of which
+    /// serve.
+    pub fn wait_until_ready(&self, shards: usize) {
+        for index in 0..self.nodes.len() {
+            let is_ready = || {
+                let info = self.client(index).call("CLUSTER INFO").text();
+                info.contains("cluster_state:ok") && info.contains(&format!("cluster_size:{shards}"))
+            };
+            self.wait_for(&format!("node {index} sees the cluster"), is_ready);
+        }
+        for index in 0..self.nodes.len() {
+            let has_its_role = || {
+                let is_primary = self.lines(index).iter().any(|line| line.contains("myself,master"));
+                let role = self.client(index).call("ROLE").to_string();
+                role.contains("master") && is_primary || role.contains("connected") && !is_primary
+            };
+            self.wait_for(&format!("node {index} has its role"), has_its_role);
+            let records = |text: &str| self.nodes[index].log().contains(text);
+            let has_begun = || {
+                records("is the primary of the group now")
+                    || records("is a replica of")
+                    || records("is in no shard")
+            };
+            self.wait_for(&format!("node {index} has its part in its group"), has_begun);
+        }
+    }
+
+    /// The lines of CLUSTER NODES of a node.
+    pub fn lines(&self, index: usize) -> Vec<String> {
+        let text = self.client(index).call("CLUSTER NODES").text();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    pub fn wait_for(&self, what: &str, mut condition: impl FnMut() -> bool) {
+        assert!(wait_for_within(PATIENCE, &mut condition), "{what}\n{}", self.logs());
+    }
+
+    pub fn logs(&self) -> String {
+        self.nodes.iter().map(TestServer::log).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Has slots of one node go to another at once, as soon as that is possible, and waits until they
+    /// have.
+    pub fn move_slots(&self, from: usize, to: usize, slots: &str) {
+        let id = self.id(to);
+        let request = format!("CLUSTER MIGRATESLOTS SLOTSRANGE {slots} NODE {id}");
+        self.wait_for("the slots have moved", || {
+            if self.client(from).call(&request) != Value::ok() {
+                return false;
+            }
+            let mut state = String::new();
+            self.wait_for("the move has ended", || {
+                let moves = self.client(from).call("CLUSTER GETSLOTMIGRATIONS").to_string();
+                // The newest comes first.
+                let rest = moves.split_once("\"state\", \"").map_or("", |(_, rest)| rest);
+                state = rest.split('"').next().unwrap_or_default().to_owned();
+                ["success", "failed"].contains(&state.as_str())
+            });
+            state == "success"
+        });
+    }
+
+    /// A request as a client of the cluster sends it: it follows redirections.
+    pub fn call(&self, text: &str) -> Value {
+        let mut address = self.nodes.last().expect("a node").address().to_string();
+        for _ in 0..5 {
+            let mut client = RawClient::tcp(address.parse().expect("an address")).expect("a node");
+            let reply = client.call(text);
+            match reply.to_string().split_once("MOVED ") {
+                Some((_, place)) => {
+                    let place = place.split_whitespace().nth(1).expect("an address");
+                    address = place.trim_matches(['"', '\'', ')']).to_owned();
+                }
+                None => return reply,
+            }
+        }
+        panic!("{text} is redirected without an end");
+    }
+
+    /// A record of etcd.
+    pub fn put_record(&self, key: &str, value: &str) {
+        let options = braid_etcd::Options {
+            endpoints: vec![self.etcd.endpoint().to_owned()],
+            connect_timeout: PATIENCE,
+            request_timeout: PATIENCE,
+            ..braid_etcd::Options::default()
+        };
+        let client = braid_etcd::Client::new(&options).expect("a client");
+        client.put(format!("/braid/c/{key}").as_bytes(), value.as_bytes(), None).expect("written");
+    }
+}
+
+/// All slots in so many ranges.
+pub fn ranges(count: usize) -> Vec<(usize, usize)> {
+    (0..count).map(|index| (index * 16_384 / count, (index + 1) * 16_384 / count - 1)).collect()
+}
