@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Settings that cannot be right, servers with one name, and records that are not understood.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 
+use braid_tests::certificates::certificates;
+use braid_tests::process::shifted_clock;
 use braid_tests::server::{free_port, program_under_test};
 use braid_tests::{Etcd, Options, TestServer, wait_for};
+use rustix::process::Signal;
 
-use crate::{Group, arguments, is_primary};
+use crate::writer::Writer;
+use crate::{Group, arguments, is_primary, number};
 
 /// Starts a server that must not come up; what it says.
 fn refused(arguments: &[&str]) -> String {
@@ -53,6 +58,7 @@ fn a_server_without_etcd_waits_and_says_so() {
         ..Options::default()
     });
     wait_for("the log says so", || server.log().contains("the group goes on as it is"));
+    assert!(server.log().contains(&format!("127.0.0.1:{port}")), "{}", server.log());
     let mut client = server.connect();
     assert!(client.call("SET a 1").text().starts_with("READONLY"), "nobody has made it the primary");
     assert_eq!(client.call("PING").text(), "PONG");
@@ -105,8 +111,71 @@ fn a_wrong_password_is_told() {
     };
     let wrong = start("wrong");
     wait_for("the log tells", || wrong.log().contains("the group goes on as it is"));
+    assert!(wrong.log().contains("invalid user ID or password"), "{}", wrong.log());
     assert!(!is_primary(&wrong));
     drop(wrong);
     let right = start("secret");
     wait_for("it is the primary", || is_primary(&right));
+}
+
+#[test]
+fn a_wrong_certificate_is_told() {
+    let (right, other) = (certificates(), certificates());
+    let Some(etcd) = Etcd::start_tls(right.path(), true) else { return };
+    let start = |authority: &Path, own: &Path| {
+        let mut arguments = arguments(etcd.endpoint(), 0);
+        for (setting, file) in [
+            ("--etcd-ca-cert-file", authority.join("ca.pem")),
+            ("--etcd-cert-file", own.join("client.pem")),
+            ("--etcd-key-file", own.join("client.key")),
+        ] {
+            arguments.extend([setting.to_owned(), file.display().to_string()]);
+        }
+        TestServer::start_with(Options { arguments, ..Options::default() })
+    };
+    // Not etcd's authority; a certificate that etcd does not know.
+    for (authority, own) in [(&other, &right), (&right, &other)] {
+        let server = start(authority.path(), own.path());
+        wait_for("the log tells", || server.log().contains("the group goes on as it is"));
+        let told = || server.connect().info_field("group", "group_etcd_error").unwrap_or_default();
+        wait_for("INFO tells why", || told().contains("certificate"));
+        assert!(!is_primary(&server));
+    }
+    let server = start(right.path(), right.path());
+    wait_for("it is the primary", || is_primary(&server));
+}
+
+#[test]
+fn clocks_that_are_two_days_apart_are_told_and_decide_nothing() {
+    let (Some(ahead), Some(behind)) = (shifted_clock("+1d"), shifted_clock("-1d")) else { return };
+    let Some(etcd) = Etcd::start() else { return };
+    let mut group = Group { etcd, servers: Vec::new(), more: Vec::new() };
+    for (index, environment) in [ahead, behind].into_iter().enumerate() {
+        let arguments = arguments(group.etcd.endpoint(), index);
+        let server = TestServer::start_with(Options { arguments, environment, ..Options::default() });
+        group.servers.push(server);
+    }
+    group.wait_until_in_sync();
+    for (index, told) in ["ahead of etcd's", "behind etcd's"].into_iter().enumerate() {
+        let log = || group.servers[index].log();
+        wait_for("the log tells", || log().contains(told));
+        assert_eq!(log().matches("This machine's clock is").count(), 1, "{}", log());
+    }
+    // Each of them leads once, and all that was acknowledged is there.
+    let writer = Writer::start(&group.servers, true);
+    for _ in 0..2 {
+        let (old, begin) = (group.primary().expect("a primary"), writer.acknowledged());
+        wait_for("some writes", || writer.acknowledged() > begin + 50);
+        group.servers[old].connect().ok("FAILOVER");
+        group.wait_for_other(old);
+        group.wait_until_in_sync();
+    }
+    let (old, begin) = (group.primary().expect("a primary"), writer.acknowledged());
+    wait_for("some writes", || writer.acknowledged() > begin + 50);
+    group.servers[old].signal(Signal::KILL);
+    let new = group.wait_for_other(old);
+    wait_for("the writer goes on", || writer.acknowledged() > begin + 100);
+    let seen = writer.stop();
+    assert!(!seen.went_back, "{seen:?}");
+    assert!(number(&mut group.servers[new].connect(), "n") >= seen.acknowledged);
 }

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! etcd is stopped, killed, slow, or has lost its data.
+//!
+//! `BRAID_OUTAGE_SECONDS=600 cargo test -p braid-tests --test group without_etcd -- --nocapture` has
+//! etcd stay away for as long.
 
 use std::time::{Duration, Instant};
 
-use braid_tests::wait_for;
+use braid_tests::random::number;
+use braid_tests::wait::PATIENCE;
+use braid_tests::{wait_for, wait_for_within};
 
-use crate::Group;
 use crate::writer::Writer;
+use crate::{Group, is_primary};
 
 /// Longer than a lease lasts.
 const OUTAGE: Duration = Duration::from_secs(6);
@@ -15,7 +20,7 @@ const OUTAGE: Duration = Duration::from_secs(6);
 fn goes_on_for(writer: &Writer, time: Duration) {
     let begin = Instant::now();
     let mut last = (Instant::now(), writer.acknowledged());
-    wait_for("time passes", || {
+    let passed = wait_for_within(time + PATIENCE, || {
         let count = writer.acknowledged();
         if count != last.1 {
             last = (Instant::now(), count);
@@ -23,6 +28,7 @@ fn goes_on_for(writer: &Writer, time: Duration) {
         assert!(last.0.elapsed() < Duration::from_secs(4), "the writer stands still");
         begin.elapsed() >= time
     });
+    assert!(passed);
 }
 
 #[test]
@@ -31,7 +37,10 @@ fn service_goes_on_without_etcd_and_roles_do_not_change() {
     let writer = Writer::start(&group.servers, true);
     let (primary, epoch) = (group.primary().expect("a primary"), group.epoch());
     group.etcd.stop();
-    goes_on_for(&writer, OUTAGE);
+    let outage = Duration::from_secs(number("BRAID_OUTAGE_SECONDS", OUTAGE.as_secs()));
+    let before = writer.acknowledged();
+    goes_on_for(&writer, outage);
+    println!("{} writes while etcd was away for {outage:?}", writer.acknowledged() - before);
     group.etcd.restart();
     goes_on_for(&writer, OUTAGE);
     group.etcd.pause();
@@ -40,6 +49,7 @@ fn service_goes_on_without_etcd_and_roles_do_not_change() {
     goes_on_for(&writer, OUTAGE);
     assert_eq!((group.primary(), group.epoch()), (Some(primary), epoch), "{}", group.logs());
     let seen = writer.stop();
+    println!("{seen:?}");
     assert!(!seen.went_back, "{seen:?}");
     // It is one line when it begins and one when it ends, not one per attempt.
     let log = group.servers[primary].log();
@@ -60,4 +70,50 @@ fn the_record_is_written_again_when_etcd_has_lost_it() {
     assert_eq!(group.primary(), Some(primary));
     let seen = writer.stop();
     assert!(!seen.went_back, "{seen:?}");
+}
+
+/// The primary goes on, has the record written anew, and the others are in sync under it.
+fn assert_mended(group: &Group, writer: Writer, primary: usize, epoch: u64) {
+    wait_for("the primary has written the record again", || group.epoch() > epoch);
+    group.wait_until_in_sync();
+    goes_on_for(&writer, Duration::from_secs(3));
+    assert_eq!(group.primary(), Some(primary), "{}", group.logs());
+    let others = group.servers.iter().filter(|server| is_primary(server)).count();
+    assert_eq!(others, 1, "{}", group.logs());
+    let seen = writer.stop();
+    assert!(!seen.went_back, "{seen:?}");
+    let told = "etcd's data is older than it was: it was restored, or lost";
+    let log = group.servers[primary].log();
+    assert!(log.contains(told), "{log}");
+}
+
+#[test]
+fn a_backup_from_before_a_failover_is_not_believed() {
+    let Some(mut group) = Group::start(3, &[]) else { return };
+    let Some(backup) = group.etcd.back_up() else { return };
+    let old = group.primary().expect("a primary");
+    let writer = Writer::start(&group.servers, true);
+    group.servers[old].connect().ok("FAILOVER");
+    let new = group.wait_for_other(old);
+    group.wait_until_in_sync();
+    let epoch = group.epoch();
+    // It says that the old one is the primary, under an epoch that is over.
+    group.etcd.restore(&backup);
+    assert_mended(&group, writer, new, epoch);
+    // Whoever comes from now on finds the truth.
+    let replica = (0..3).find(|&index| index != new).expect("a replica");
+    group.servers[replica].signal(rustix::process::Signal::KILL);
+    group.servers[replica].wait();
+    group.restart(replica);
+    group.wait_until_in_sync();
+    assert_eq!(group.primary(), Some(new));
+}
+
+#[test]
+fn an_etcd_that_starts_with_nothing_gets_the_record_anew() {
+    let Some(mut group) = Group::start(3, &[]) else { return };
+    let writer = Writer::start(&group.servers, true);
+    let (primary, epoch) = (group.primary().expect("a primary"), group.epoch());
+    group.etcd.restart_empty();
+    assert_mended(&group, writer, primary, epoch);
 }

@@ -2,11 +2,13 @@
 //! What is put to the test: a group on etcd, with synchronous writes or without, or stock Redis under
 //! Sentinel. Servers are on the first machines, etcd or Sentinel on the others.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
+use braid_tests::process::shifted_clock;
 use braid_tests::server::{program_under_test, stock};
 use braid_tests::{RawClient, wait_for_within};
 use rustix::process::{Pid, Signal, kill_process};
@@ -57,7 +59,7 @@ struct Process {
     machine: usize,
     program: String,
     arguments: Vec<String>,
-    environment: Vec<(String, String)>,
+    environment: Vec<(&'static str, OsString)>,
     child: Option<Child>,
 }
 
@@ -67,7 +69,7 @@ impl Process {
         let log = log.expect("a log file");
         let mut command = machines.command(self.machine, &self.program);
         command.args(&self.arguments).current_dir(folder);
-        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command.envs(self.environment.iter().cloned());
         command.stdin(Stdio::null()).stdout(log.try_clone().expect("a second handle")).stderr(log);
         self.child = Some(command.spawn().expect("ip starts"));
     }
@@ -95,18 +97,6 @@ pub struct System {
     addresses: Vec<SocketAddr>,
 }
 
-/// What libfaketime is loaded from; `None` without it.
-fn faketime() -> Option<PathBuf> {
-    let found = ["x86_64-linux-gnu", "aarch64-linux-gnu"]
-        .iter()
-        .map(|machine| PathBuf::from(format!("/usr/lib/{machine}/faketime/libfaketime.so.1")));
-    let found = found.into_iter().find(|path| path.is_file());
-    if found.is_none() {
-        println!("without libfaketime (package libfaketime) all clocks show the same");
-    }
-    found
-}
-
 impl System {
     /// Starts all of it, and waits until everything is in sync. `None` without what it needs.
     pub fn start(kind: Kind, machines: &Machines) -> Option<System> {
@@ -129,7 +119,6 @@ impl System {
         let addresses =
             (0..SERVERS).map(|machine| SocketAddr::new(machines.address(machine).into(), PORT)).collect();
         let mut processes: Vec<Process> = Vec::new();
-        let fake = faketime().filter(|_| kind != Kind::Sentinel);
         for (machine, folder) in folders.iter().enumerate() {
             let is_server = machine < SERVERS;
             let arguments = match (kind, is_server) {
@@ -138,13 +127,13 @@ impl System {
                 (_, true) => braid(machines, machine, kind == Kind::Synchronous),
                 (_, false) => etcd(machines, machine),
             };
-            let mut environment = Vec::new();
-            if let Some(library) = fake.as_ref().filter(|_| is_server && machine > 0) {
-                let days = if machine == 1 { "+1d" } else { "-1d" };
-                environment.push(("LD_PRELOAD".to_owned(), library.display().to_string()));
-                environment.push(("FAKETIME".into(), days.into()));
-                environment.push(("FAKETIME_DONT_FAKE_MONOTONIC".into(), "1".into()));
-            }
+            let by = match machine {
+                1 => Some("+1d"),
+                2 => Some("-1d"),
+                _ => None,
+            };
+            let by = by.filter(|_| is_server && kind != Kind::Sentinel);
+            let environment = by.and_then(shifted_clock).unwrap_or_default();
             let program = programs[usize::from(!is_server)].clone();
             processes.push(Process { machine, program, arguments, environment, child: None });
         }

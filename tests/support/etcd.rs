@@ -175,6 +175,52 @@ impl Etcd {
         }
     }
 
+    /// A backup of its data, made by `etcdctl` of the same folder as etcd. `None`, and a word why, if
+    /// there is none.
+    pub fn back_up(&self) -> Option<PathBuf> {
+        let backup = self.folder.path().join("backup");
+        let file = backup.to_str().expect("a path of ASCII");
+        self.control(&["--endpoints", &self.endpoint, "snapshot", "save", file]).then_some(backup)
+    }
+
+    /// Ends it and starts it again with the data of a backup, as its operator would after a loss.
+    pub fn restore(&mut self, backup: &Path) {
+        self.kill();
+        std::fs::remove_dir_all(self.data()).expect("its data is deleted");
+        let file = backup.to_str().expect("a path of ASCII");
+        let mut arguments = vec!["snapshot", "restore", file];
+        let kept = ["--name", "--data-dir", "--initial-cluster", "--initial-advertise-peer-urls"];
+        for pair in self.arguments.windows(2).filter(|pair| kept.contains(&pair[0].as_str())) {
+            arguments.extend([pair[0].as_str(), pair[1].as_str()]);
+        }
+        assert!(self.control(&arguments), "etcdctl made the backup");
+        self.restart();
+    }
+
+    /// Ends it and starts it again without any data.
+    pub fn restart_empty(&mut self) {
+        self.kill();
+        std::fs::remove_dir_all(self.data()).expect("its data is deleted");
+        self.restart();
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// Runs etcdctl. False if there is none.
+    fn control(&self, arguments: &[&str]) -> bool {
+        let program = self.program.with_file_name("etcdctl");
+        if !program.is_file() {
+            println!("skipped: no {}", program.display());
+            return false;
+        }
+        let output = Command::new(program).env("ETCDCTL_API", "3").args(arguments).output();
+        let output = output.expect("etcdctl starts");
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        true
+    }
+
     /// SIGKILL.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What the system tells about a running process: processor time, threads, open files. Linux only (`/proc`).
 
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Processor time used so far by all threads of the process.
@@ -24,6 +26,21 @@ pub fn voluntary_switches(process_id: u32) -> u64 {
             line.split_whitespace().nth(1)?.parse::<u64>().ok()
         })
         .sum()
+}
+
+/// Variables that have a process see another wall clock, for example `+1d`; its other clocks stay
+/// right. `None`, and a word why, without libfaketime.
+pub fn shifted_clock(by: &str) -> Option<Vec<(&'static str, OsString)>> {
+    let library = ["x86_64-linux-gnu", "aarch64-linux-gnu"]
+        .iter()
+        .map(|machine| PathBuf::from(format!("/usr/lib/{machine}/faketime/libfaketime.so.1")))
+        .find(|path| path.is_file());
+    let Some(library) = library else {
+        println!("without libfaketime (package libfaketime) all clocks show the same");
+        return None;
+    };
+    let only_wall_clock = ("FAKETIME_DONT_FAKE_MONOTONIC", "1".into());
+    Some(vec![("LD_PRELOAD", library.into()), ("FAKETIME", by.into()), only_wall_clock])
 }
 
 /// Number of threads.

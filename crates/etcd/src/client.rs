@@ -2,7 +2,9 @@
 //! The calls: which endpoint gets them, as whom, and what their replies say.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicI64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -27,6 +29,7 @@ struct Inner {
     agent: Agent,
     endpoints: Arc<Endpoints>,
     token: Mutex<Option<Arc<str>>>,
+    seconds_ahead: AtomicI64,
 }
 
 /// A member's state.
@@ -50,12 +53,19 @@ impl Client {
             agent: http::agent(options),
             options: options.clone(),
             token: Mutex::new(None),
+            seconds_ahead: AtomicI64::new(0),
         })))
     }
 
     /// The endpoint that answered last, or is tried next.
     pub fn endpoint(&self) -> &str {
         self.0.endpoints.address(self.0.endpoints.current())
+    }
+
+    /// Seconds by which this machine's clock is ahead of that of the member that answered last;
+    /// negative if it is behind. 0 before the first answer, or if answers have no date.
+    pub fn seconds_ahead(&self) -> i64 {
+        self.0.seconds_ahead.load(Relaxed)
     }
 
     /// The key as the majority of the cluster has it.
@@ -218,6 +228,7 @@ impl Client {
             }
             match self.send_to(index, path, body, token, limits, deadline) {
                 Ok(response) => {
+                    self.0.seconds_ahead.store(seconds_ahead_of(&response), Relaxed);
                     endpoints.stay(index);
                     return Ok((index, response));
                 }
@@ -304,6 +315,18 @@ impl Client {
             Err(Failure::Final(Error::Unknown(text))) => Err(Error::Unreachable(format!("no login: {text}"))),
             Err(failure) => Err(failure.into_error()),
         }
+    }
+}
+
+/// Seconds by which this machine's clock is ahead of the date of a reply that has just come; 0 if it
+/// has none.
+fn seconds_ahead_of(response: &Response<Body>) -> i64 {
+    let date = response.headers().get("date").and_then(|date| date.to_str().ok());
+    let Some(date) = date.and_then(|date| httpdate::parse_http_date(date).ok()) else { return 0 };
+    let seconds = |time: Duration| i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
+    match SystemTime::now().duration_since(date) {
+        Ok(ahead) => seconds(ahead),
+        Err(behind) => -seconds(behind.duration()),
     }
 }
 

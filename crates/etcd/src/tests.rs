@@ -357,3 +357,28 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_date_of_answers_tells_how_far_the_clock_is_off() {
+    let dated = |date: String| {
+        let (address, _) = serve(move |_, socket| {
+            let body = r#"{"header":{"revision":"5"}}"#;
+            let length = body.len();
+            let _ = write!(
+                socket,
+                "HTTP/1.1 200 OK\r\n{date}Connection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+            );
+        });
+        let client = Client::new(&options(&[&address])).unwrap();
+        client.get(b"k").unwrap();
+        client.seconds_ahead()
+    };
+    let day = Duration::from_secs(86_400);
+    let date = |time| format!("Date: {}\r\n", httpdate::fmt_http_date(time));
+    let now = std::time::SystemTime::now();
+    let near = |seconds: i64, wanted: i64| (seconds - wanted).abs() < 60;
+    assert!(near(dated(date(now - day)), 86_400));
+    assert!(near(dated(date(now + day)), -86_400));
+    assert_eq!(dated(String::new()), 0);
+    assert_eq!(dated("Date: yesterday\r\n".into()), 0);
+}

@@ -13,6 +13,7 @@
 //! Without `group-name` and `cluster-name` nothing of this runs.
 
 pub mod changes;
+mod clock;
 mod divergence;
 mod duty;
 mod former;

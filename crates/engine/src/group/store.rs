@@ -16,6 +16,7 @@ use braid_group::record::{Expected, HolderChange, Keys, Record};
 use braid_group::{Node, Offer, Snapshot, Transaction};
 
 use super::Group;
+use super::clock::ClockWatch;
 use crate::engine::Engine;
 
 /// What etcd's threads have learnt.
@@ -44,6 +45,9 @@ pub(super) struct Wishes {
     pub reads: bool,
 }
 
+/// Nanoseconds in which an answer has come whose date is that of now.
+const QUICK: u64 = 1_000_000_000;
+
 /// What a thread does until the server ends.
 type Run = fn(&Engine, &Group, &Client);
 
@@ -67,7 +71,7 @@ impl Engine {
 /// Has a lease, and keeps it alive.
 fn keep_lease(_: &Engine, group: &Group, client: &Client) {
     let pause = Duration::from_millis(group.settings.lease_ms / 8);
-    let mut lease = None;
+    let (mut lease, mut clock) = (None, ClockWatch::default());
     while !group.leaving.lock().is_asked {
         let sent = boot_nanos();
         let outcome = match lease {
@@ -78,6 +82,10 @@ fn keep_lease(_: &Engine, group: &Group, client: &Client) {
         match outcome {
             Ok(Some(id)) => {
                 lease = Some(id);
+                // An answer that was long under way, or a process that was stopped, says nothing.
+                if received - sent < QUICK {
+                    clock.note(client.seconds_ahead());
+                }
                 group.tell(News::Lease { id, sent, received });
             }
             Ok(None) => {
