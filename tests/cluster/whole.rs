@@ -82,7 +82,7 @@ fn a_message_reaches_the_subscribers_of_all_nodes() {
 
 #[test]
 fn settings_users_and_functions_hold_for_the_whole_cluster() {
-    let Some(mut cluster) = Cluster::create(3, 2, &[]) else { return };
+    let Some(mut cluster) = Cluster::create(4, 2, &[]) else { return };
     let mut client = cluster.client(0);
     client.ok("CONFIG SET slowlog-max-len 77 maxmemory-policy allkeys-lru CLUSTER");
     client.ok("ACL SETUSER reader on >secret ~* &* +get +ping +select (~x:* +set) CLUSTER");
@@ -94,14 +94,14 @@ fn settings_users_and_functions_hold_for_the_whole_cluster() {
         let can_log_in = client.call("AUTH reader secret") == Value::ok();
         value.contains("\"77\"") && can_log_in
     };
-    for index in 0..3 {
+    for index in 0..4 {
         cluster.wait_for("the node goes by them", || goes_by_them(&cluster, index));
     }
     let calls = |cluster: &Cluster, index: usize, what: &str| {
         let mut client = cluster.client(index);
         text(&mut client, "FCALL f 0").contains(what)
     };
-    for index in 0..3 {
+    for index in 0..4 {
         cluster.wait_for("it has the function", || calls(&cluster, index, "one"));
     }
     let mut reader = cluster.client(1);
@@ -131,6 +131,9 @@ fn settings_users_and_functions_hold_for_the_whole_cluster() {
     });
     assert!(text(&mut cluster.client(1), "CONFIG GET slowlog-max-len").contains("\"5\""));
     // A node that was away goes by what was changed and deleted meanwhile.
+    cluster.wait_for("its replica is in sync", || {
+        cluster.client(1).info("group").contains("group_in_sync:n1,n3")
+    });
     cluster.nodes[1].signal(rustix::process::Signal::KILL);
     cluster.nodes[1].wait();
     assert_eq!(client.call("ACL DELUSER reader CLUSTER"), Value::Integer(1));
@@ -144,7 +147,7 @@ fn settings_users_and_functions_hold_for_the_whole_cluster() {
     });
     assert!(text(&mut cluster.client(1), "AUTH reader secret").contains("WRONGPASS"));
     client.ok("CLUSTER SETTINGS DELETE LIBRARY lib");
-    for index in 0..2 {
+    for index in 0..4 {
         cluster.wait_for("the function is gone", || calls(&cluster, index, "Function not found"));
     }
     // A record that cannot be applied is told and does not hold up others.
