@@ -10,14 +10,12 @@
 //! that servers have answered wrongly. What is not installed is skipped, and named; with `CI` set
 //! that is a failure.
 
+mod moving;
+
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::process::{Command, Output};
 
 use braid_tests::TestServer;
-use braid_tests::cluster::Cluster;
 
 fn folder(language: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("clients").join(language)
@@ -188,81 +186,6 @@ fn rust_cluster() {
     assert_eq!(values, (0..100).collect::<Vec<u32>>());
     let refused = redis::cmd("EVAL").arg("return 1").arg(2).arg("a").arg("b").query::<u32>(&mut connection);
     assert_eq!(refused.expect_err("two slots").code(), Some("CROSSSLOT"));
-}
-
-/// Seconds for which slots move.
-const MOVING: u64 = 8;
-
-/// Runs a client of a cluster of two shards, between which slots go to and fro until it ends.
-fn run_while_slots_move(language: &str, installed: &str, command: impl FnOnce(&Path, &str) -> Command) {
-    let folder = folder(language);
-    if is_skipped(language, &folder.join(installed)) {
-        return;
-    }
-    let Some(cluster) = Cluster::create(2, 2, &[]) else { return };
-    let mut command = command(&folder, &cluster.nodes[0].port().to_string());
-    let program = command.arg(MOVING.to_string()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    let program = program.expect("the program starts");
-    let stopped = AtomicBool::new(false);
-    let (output, moves) = std::thread::scope(|scope| {
-        let mover = scope.spawn(|| move_to_and_fro(&cluster, &stopped));
-        let output = program.wait_with_output().expect("it ends");
-        stopped.store(true, Relaxed);
-        (output, mover.join().expect("slots move"))
-    });
-    println!("{moves} moves");
-    judge(language, &output);
-}
-
-/// Has half of a node's slots go to the other and back; how often.
-fn move_to_and_fro(cluster: &Cluster, stopped: &AtomicBool) -> usize {
-    let mut moves = 0;
-    while !stopped.load(Relaxed) || moves < 2 {
-        let (from, to) = if moves % 2 == 0 { (0, 1) } else { (1, 0) };
-        cluster.move_slots(from, to, "0 4095");
-        moves += 1;
-    }
-    moves
-}
-
-#[test]
-fn python_while_slots_move() {
-    run_while_slots_move("python", "venv/bin/python", |folder, port| {
-        let mut command = Command::new(folder.join("venv/bin/python"));
-        command.arg(folder.join("moving.py")).arg(port);
-        command
-    });
-}
-
-#[test]
-fn node_while_slots_move() {
-    run_while_slots_move("node", "node_modules/redis", |folder, port| {
-        let mut command = Command::new("node");
-        command.arg(folder.join("moving.mjs")).arg(port);
-        command
-    });
-}
-
-#[test]
-fn rust_while_slots_move() {
-    let Some(cluster) = Cluster::create(2, 2, &[]) else { return };
-    let stopped = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let mover = scope.spawn(|| move_to_and_fro(&cluster, &stopped));
-        let address = format!("redis://127.0.0.1:{}", cluster.nodes[0].port());
-        let client = redis::cluster::ClusterClient::new([address]).expect("an address");
-        let mut connection = client.get_connection().expect("a cluster");
-        let begin = Instant::now();
-        let mut counts = [0u64; 200];
-        for index in (0..counts.len()).cycle().take_while(|_| begin.elapsed() < Duration::from_secs(MOVING)) {
-            counts[index] += 1;
-            let mut incr = redis::cmd("INCR");
-            let count: u64 = incr.arg(format!("rust:{index}")).query(&mut connection).expect("no error");
-            assert_eq!(count, counts[index], "rust:{index}");
-        }
-        stopped.store(true, Relaxed);
-        println!("{} moves", mover.join().expect("slots move"));
-    });
 }
 
 #[test]

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Clusters of several servers on etcd: made and changed by stock tools, redirections beside a
-//! stock cluster, failover, outages and damaged records.
+//! stock cluster, failover, outages and damaged records, and what holds for all nodes.
 //!
 //!   cargo test -p braid-tests --test cluster
 //!
 //! Needs an `etcd` in `BRAID_PEERS_DIR` or on PATH; without one the tests are skipped.
 
+mod big_moves;
 mod failover;
 mod moves;
 mod operators;
 mod redirections;
 mod tools;
+mod whole;
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -13,12 +13,12 @@ use rustix::process::Signal;
 
 use crate::Cluster;
 
-fn ok() -> Value {
+pub(crate) fn ok() -> Value {
     Value::Simple("OK".into())
 }
 
 /// The newest move that a node tells of: its state, and its message.
-fn newest(cluster: &Cluster, index: usize) -> Option<(String, String)> {
+pub(crate) fn newest(cluster: &Cluster, index: usize) -> Option<(String, String)> {
     let Value::Array(moves) = cluster.client(index).call("CLUSTER GETSLOTMIGRATIONS") else { return None };
     let Some(Value::Array(fields)) = moves.first() else { return None };
     let field = |name: &str| {
@@ -34,28 +34,28 @@ fn wait_for_state(cluster: &Cluster, index: usize, state: &str) {
     });
 }
 
-fn begin(cluster: &Cluster, from: usize, to: usize, slots: &str) -> Value {
+pub(crate) fn begin(cluster: &Cluster, from: usize, to: usize, slots: &str) -> Value {
     let id = cluster.id(to);
     cluster.client(from).call(&format!("CLUSTER MIGRATESLOTS SLOTSRANGE {slots} NODE {id}"))
 }
 
 /// What one client does: it counts up, appends, and changes pairs of keys in transactions, each on
 /// keys of its own, and knows what every reply has to be.
-struct Load {
+pub(crate) struct Load {
     nodes: Vec<SocketAddr>,
     clients: HashMap<SocketAddr, RawClient>,
     /// Where a key was last.
     places: HashMap<String, SocketAddr>,
     tag: usize,
-    counters: Vec<i64>,
-    longest: Duration,
+    pub(crate) counters: Vec<i64>,
+    pub(crate) longest: Duration,
     redirected: usize,
 }
 
-const TAGS: usize = 64;
+pub(crate) const TAGS: usize = 64;
 
 impl Load {
-    fn new(cluster: &Cluster, tag: usize) -> Load {
+    pub(crate) fn new(cluster: &Cluster, tag: usize) -> Load {
         let nodes = cluster.nodes.iter().map(|node| node.address()).collect();
         let (clients, places) = (HashMap::new(), HashMap::new());
         Load { nodes, clients, places, tag, counters: vec![0; TAGS], longest: Duration::ZERO, redirected: 0 }
@@ -118,7 +118,7 @@ impl Load {
     }
 
     /// One change and its check. Without a reply either may have happened.
-    fn step(&mut self, number: usize) {
+    pub(crate) fn step(&mut self, number: usize) {
         let index = number * 7 % TAGS;
         let key = format!("{{{}-{index}}}", self.tag);
         let expected = self.counters[index] + 1;
@@ -150,7 +150,7 @@ impl Load {
         }
     }
 
-    fn check(&mut self) {
+    pub(crate) fn check(&mut self) {
         for index in 0..TAGS {
             let (key, expected) = (format!("{{{}-{index}}}", self.tag), self.counters[index]);
             if expected == 0 {
@@ -201,7 +201,7 @@ fn under_load(cluster: &Cluster, clients: usize, work: impl FnOnce()) -> Duratio
 }
 
 /// Each key of the load is at one node: as many as there are.
-fn keys_of(cluster: &Cluster, nodes: &[usize]) -> i64 {
+pub(crate) fn keys_of(cluster: &Cluster, nodes: &[usize]) -> i64 {
     nodes
         .iter()
         .map(|&index| match cluster.client(index).call("DBSIZE") {
@@ -369,7 +369,7 @@ fn nothing_is_lost_whoever_dies_while_slots_move() {
     wait_for_keys(&cluster, &leaders, keys);
 }
 
-fn leads(cluster: &Cluster, index: usize) -> bool {
+pub(crate) fn leads(cluster: &Cluster, index: usize) -> bool {
     cluster.lines(index).iter().any(|line| line.contains("myself,master"))
 }
 

@@ -129,3 +129,17 @@ fn slots_of_nobody_stop_the_cluster_as_configured() {
     wait_for("it serves what it has", || client.call("SET hello 1") == Value::Simple("OK".into()));
     assert_eq!(client.call("CLUSTER INFO").text().lines().next(), Some("cluster_state:ok"));
 }
+
+#[test]
+fn a_transaction_whose_slot_has_moved_is_redirected_as_a_whole() {
+    let Some(cluster) = Cluster::create(2, 2, &[]) else { return };
+    let mut client = cluster.client(0);
+    client.ok("MULTI");
+    assert_eq!(client.call("SET hello 1"), Value::Simple("QUEUED".into()));
+    cluster.move_slots(0, 1, "866 866");
+    // Not EXECABORT: clients send the transaction again, elsewhere.
+    let moved = format!("MOVED 866 127.0.0.1:{}", cluster.nodes[1].port());
+    let reply = client.call("EXEC").to_string();
+    assert!(reply.contains(&moved) && !reply.contains("EXECABORT"), "{reply}");
+    assert!(client.call("EXEC").to_string().contains("EXEC without MULTI"));
+}

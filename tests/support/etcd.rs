@@ -79,7 +79,9 @@ impl Etcd {
     }
 
     fn prepare(program: &Path, name: &str, scheme: Option<&str>, more: &[String]) -> Etcd {
-        let folder = tempfile::tempdir().expect("a folder for etcd");
+        // In memory where that is possible: to a busy disk a write may take as long as a lease lasts.
+        let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+        let folder = folder.expect("a folder for etcd");
         let (port, peer_port) = (free_port(), free_port());
         let scheme = scheme.unwrap_or("http");
         let client = format!("{scheme}://127.0.0.1:{port}");

@@ -129,13 +129,38 @@ impl Acl {
         name: &[u8],
         rules: &[impl AsRef<[u8]>],
     ) -> Result<(), CommandError> {
+        let _changing = self.changing.lock();
+        let user = self.changed_user(server, name, rules)?;
+        self.put_user(server, user);
+        self.disconnect_listeners(server, name);
+        Ok(())
+    }
+
+    /// All rules of a user as they would be after [`Acl::set_user`], which changes nothing.
+    pub fn rules_after(
+        &self,
+        server: Server<'_>,
+        name: &[u8],
+        rules: &[impl AsRef<[u8]>],
+    ) -> Result<Vec<u8>, CommandError> {
+        let mut user = self.changed_user(server, name, rules)?;
+        user.settle();
+        // Behind `user NAME `.
+        Ok(user.describe().split_off(name.len() + 6))
+    }
+
+    fn changed_user(
+        &self,
+        server: Server<'_>,
+        name: &[u8],
+        rules: &[impl AsRef<[u8]>],
+    ) -> Result<User, CommandError> {
         if has_spaces(name) {
             return Err(CommandError::text("ERR Usernames can't contain spaces or null characters"));
         }
         let rules = merge_selectors(rules).map_err(|open| {
             CommandError::quoting("ERR Unmatched parenthesis in acl selector starting at '", &open, "'.")
         })?;
-        let _changing = self.changing.lock();
         let mut user = match self.user(name) {
             Some(user) => (*user).clone(),
             None => User::new(self.identity(name), server.terms()),
@@ -146,9 +171,7 @@ impl Acl {
                 CommandError::quoting("ERR Error in ACL SETUSER modifier '", rule, &reason)
             })?;
         }
-        self.put_user(server, user);
-        self.disconnect_listeners(server, name);
-        Ok(())
+        Ok(user)
     }
 
     /// Closes a user's connections that are subscribed to channels it may no longer use.

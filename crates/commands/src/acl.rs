@@ -7,7 +7,10 @@ use braid_acl::selector::Selector;
 use braid_acl::user::User;
 use braid_base::number;
 use braid_engine::{Call, Handler, Row};
+use braid_group::cluster::shared::Kind;
 use braid_spec::{Category, Command, CommandError, CommandResult, Flags, Group};
+
+use crate::cluster::shared::{for_cluster, share, text_of};
 
 const ANY_TIME: Flags = Flags::NOSCRIPT.and(Flags::LOADING).and(Flags::STALE).and(Flags::SENTINEL);
 const EVERY_NODE: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
@@ -94,6 +97,12 @@ const fn admin(name: &'static str, handler: Handler) -> Row {
 }
 
 fn set_user(call: &mut Call) -> CommandResult {
+    if let Some(rules) = for_cluster(call, &call.args[3..]) {
+        let name = text_of(call.args[2], "the user's name")?;
+        let rules = call.engine.acl.rules_after(call.engine.acl_server(), name.as_bytes(), rules)?;
+        let rules = text_of(&rules, "the rules")?;
+        return share(call, vec![(Kind::User, name, Some(rules))], |reply| reply.ok());
+    }
     call.engine.acl.set_user(call.engine.acl_server(), call.args[2], &call.args[3..])?;
     call.reply.ok();
     Ok(())
@@ -103,6 +112,12 @@ fn delete_users(call: &mut Call) -> CommandResult {
     let names = &call.args[2..];
     if names.contains(&braid_acl::DEFAULT_USER) {
         return Err(CommandError::text("ERR The 'default' user cannot be removed"));
+    }
+    if let Some(names) = for_cluster(call, names).filter(|names| !names.is_empty()) {
+        let known = names.iter().filter(|name| call.engine.acl.user(name).is_some()).count();
+        let deleted = |name: &&[u8]| Ok((Kind::User, text_of(name, "the user's name")?, None));
+        let values = names.iter().map(deleted).collect::<Result<_, CommandError>>()?;
+        return share(call, values, move |reply| reply.integer(known as i64));
     }
     let deleted = call.engine.acl.delete_users(call.engine.acl_server(), names, call.session.id());
     call.reply.integer(deleted as i64);

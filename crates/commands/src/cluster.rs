@@ -11,11 +11,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use braid_clients::client_flags;
 use braid_engine::cluster_node::ClusterNode;
 use braid_engine::{Call, Engine, Handler, Row};
-use braid_spec::{Category, CommandError, CommandResult, Flags, Group, Scope};
+use braid_spec::{Category, ChannelAccess, ChannelSpec, CommandError, CommandResult, Flags, Group, Scope};
 
 mod describe;
 mod moves;
 mod operators;
+pub mod shared;
 mod slots;
 
 const ADMIN: Flags = Flags::ADMIN.and(Flags::STALE);
@@ -94,6 +95,17 @@ const SUBCOMMANDS: &[Row] = &[
         .flags(CHANGES)
         .docs("3.0.0", "Removes a node from the table of nodes.", "O(1)")
         .syntax("node-id:string"),
+    row("forward", forward)
+        .exactly(4)
+        .flags(ADMIN.and(Flags::LOADING))
+        .channels(ChannelSpec { first: 2, all: false, patterns: false, access: ChannelAccess::Publish })
+        .docs(
+            "7.2.4",
+            "Brings subscribers of this node a message that was published at another.",
+            "O(N+M) where N is the number of clients subscribed to the receiving channel and M is the total number of \
+             subscribed patterns (by any client).",
+        )
+        .syntax("channel:string message:string"),
     row("getkeysinslot", slots::get_keys)
         .scope(Scope::Walk)
         .exactly(4)
@@ -208,6 +220,17 @@ const SUBCOMMANDS: &[Row] = &[
             "slot:integer subcommand:(IMPORTING importing:string/node-id|MIGRATING migrating:string/node-id|\
              NODE node:string/node-id|STABLE)",
         ),
+    row("settings", shared::settings)
+        .at_least(2)
+        .flags(ADMIN.and(Flags::NOSCRIPT))
+        .docs(
+            "7.2.4",
+            "Lists settings, users and functions that hold for the whole cluster, or ends that.",
+            "O(N) where N is the number of records",
+        )
+        .syntax(
+            "[subcommand:(forget=FORGET:{kind:string name:string}|delete=DELETE:{LIBRARY name:string})]",
+        ),
     row("shards", describe::shards)
         .exactly(2)
         .flags(Flags::LOADING.and(Flags::STALE))
@@ -280,6 +303,17 @@ fn asking(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
+/// A message that was published at another node.
+fn forward(call: &mut Call) -> CommandResult {
+    node_of(call)?;
+    let Some(forwarding) = call.engine.forwarding() else { return Err(operators::alone(call)) };
+    forwarding.received.fetch_add(1, Relaxed);
+    let (from, blob) = (call.keyspace.context.slot, call.blob_of(call.args[3]));
+    let receivers = call.engine.hub.publish(from, call.args[2], call.args[3], blob.as_ref());
+    call.reply.integer(receivers as i64);
+    Ok(())
+}
+
 fn read_only(call: &mut Call) -> CommandResult {
     reads_replica(call, true)
 }
@@ -327,7 +361,7 @@ fn help(call: &mut Call) -> CommandResult {
         "SHARDS",
         "    Ranges of slots with their nodes.",
         "LINKS",
-        "    Connections to other nodes: there are none, nodes meet in etcd.",
+        "    Connections to other nodes, which bring them messages of PUBLISH.",
         "COUNT-FAILURE-REPORTS <node-id>",
         "    Number of nodes that report <node-id> as failing.",
         "SET-CONFIG-EPOCH <epoch>",
@@ -350,6 +384,8 @@ fn help(call: &mut Call) -> CommandResult {
         "    Make this replica take its primary's place.",
         "RESET [SOFT]",
         "    Leave the cluster.",
+        "SETTINGS [FORGET <setting | user | library> <name> | DELETE LIBRARY <name>]",
+        "    Settings, users and functions that hold for the whole cluster.",
         "SETSLOT <slot> IMPORTING <node-id> | MIGRATING <node-id> | NODE <node-id> | STABLE",
         "    Move a slot key by key, or end that.",
         "MIGRATESLOTS SLOTSRANGE <start> <end> ... NODE <node-id> ...",

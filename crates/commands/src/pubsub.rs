@@ -240,7 +240,14 @@ fn tell(call: &mut Call, event: &str, name: Option<&[u8]>, count: usize) {
 fn publish(call: &mut Call) -> CommandResult {
     let (from, blob) = (call.keyspace.context.slot, call.blob_of(call.args[2]));
     let receivers = call.engine.hub.publish(from, call.args[1], call.args[2], blob.as_ref());
-    call.engine.tell_replicas(call.keyspace, call.args);
+    match call.engine.forwarding() {
+        None => call.engine.tell_replicas(call.keyspace, call.args),
+        // Replicas are nodes of the cluster too.
+        Some(forwarding) if !call.session.is_replay => {
+            call.engine.forward(forwarding, call.args[1], call.args[2]);
+        }
+        Some(_) => {}
+    }
     call.reply.integer(receivers as i64);
     Ok(())
 }

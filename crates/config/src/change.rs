@@ -145,6 +145,27 @@ impl Config {
         parse(directive, words, &ParseContext { present: &self.value(index), directory: &directory })
     }
 
+    /// Checks a request that is meant for all nodes of a cluster, as far as that is possible without
+    /// changing anything. Returns the directives' main names and their texts; errors are those of
+    /// [`Config::set_from`].
+    pub fn check_for_cluster(
+        &self,
+        origin: Origin,
+        pairs: &[(impl AsRef<[u8]>, impl AsRef<[u8]>)],
+    ) -> Result<Vec<(&'static str, String)>, String> {
+        let requests = self.check_names(origin, pairs)?;
+        let one = |(request, (_, text)): (&Request, &(_, _))| {
+            let (directive, text) = (table().directives[request.index], AsRef::<[u8]>::as_ref(text));
+            if directive.of_one_node {
+                return Err(failed(request.name, "it differs from node to node"));
+            }
+            self.parse_set(directive, text, &self.value(request.index))
+                .map_err(|reason| failed(request.name, &reason))?;
+            Ok((directive.name, String::from_utf8_lossy(text).into_owned()))
+        };
+        requests.iter().zip(pairs).map(one).collect()
+    }
+
     /// Finds the rows and checks what does not depend on values. The first fault is reported.
     fn check_names<'a>(
         &self,

@@ -118,6 +118,8 @@ pub struct Directive {
     /// Not in Redis 7.2. Setting its current value is not an error even if it is immutable, because
     /// tools that write back all values do not know that.
     pub beyond_redis: bool,
+    /// Differs from node to node of a cluster by its nature: it cannot be set for all at once.
+    pub of_one_node: bool,
     /// Example and default text for the documentation where the real default depends on the
     /// machine.
     pub documented_default: Option<(&'static str, &'static str)>,
@@ -139,6 +141,7 @@ impl Directive {
             always_applied: false,
             takes_effect: true,
             beyond_redis: false,
+            of_one_node: false,
             documented_default: None,
         }
     }
@@ -203,6 +206,12 @@ impl Directive {
     /// Marks it as absent from Redis 7.2.
     pub const fn beyond_redis(mut self) -> Directive {
         self.beyond_redis = true;
+        self
+    }
+
+    /// Marks it as one that nodes of a cluster cannot share.
+    pub const fn of_one_node(mut self) -> Directive {
+        self.of_one_node = true;
         self
     }
 

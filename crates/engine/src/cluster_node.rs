@@ -15,6 +15,7 @@ use braid_persistence::files;
 use parking_lot::Mutex;
 
 use crate::cluster_map::ClusterMap;
+use crate::forwarding::Forwarding;
 
 /// Digits of a node's or shard's id.
 const ID_LEN: usize = 40;
@@ -32,6 +33,8 @@ pub struct ClusterNode {
     path: PathBuf,
     /// The cluster, if there are other nodes (`cluster-name`).
     pub map: Option<ClusterMap>,
+    /// Messages of PUBLISH to its other nodes.
+    pub forwarding: Forwarding,
 }
 
 /// What the file says.
@@ -83,6 +86,7 @@ impl ClusterNode {
         let map = (!config.cluster_name().is_empty()).then(|| ClusterMap::new(stored.id.as_str().into()));
         let node = ClusterNode {
             map,
+            forwarding: Forwarding::default(),
             id: stored.id,
             shard_id: stored.shard_id.unwrap_or_else(braid_replication::random_id),
             epoch: Mutex::new(stored.epoch),

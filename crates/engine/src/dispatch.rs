@@ -399,6 +399,11 @@ fn run_without_keys(request: &mut Request<'_>, command: &Command) {
     session.record.last_command.store(command.id + 1, Relaxed);
 }
 
+/// Errors of EXEC that its client reads as they are: it runs the transaction again elsewhere, later,
+/// or in parts.
+const SENT_ELSEWHERE: [&[u8]; 6] =
+    [b"REDIRECT ", b"CROSSSLOT ", b"MOVED ", b"ASK ", b"TRYAGAIN ", b"CLUSTERDOWN "];
+
 /// Replies with an error before execution.
 #[cold]
 fn refuse(request: &mut Request<'_>, command: Option<&Command>, error: &CommandError) {
@@ -413,8 +418,7 @@ fn refuse(request: &mut Request<'_>, command: Option<&Command>, error: &CommandE
     }
     // EXEC itself refused ends the transaction.
     if command.is_some_and(is_exec) {
-        if line.starts_with(b"REDIRECT ") || line.starts_with(b"CROSSSLOT ") {
-            // Its client runs the transaction again elsewhere, or in parts.
+        if SENT_ELSEWHERE.iter().any(|code| line.starts_with(code)) {
             reply.error_bytes(&line);
         } else {
             let reason = line.strip_prefix(b"ERR ").unwrap_or(&line);

@@ -24,6 +24,7 @@ pub mod cluster_node;
 pub mod dispatch;
 pub mod durability;
 pub mod engine;
+pub mod forwarding;
 pub mod group;
 pub mod limits;
 pub mod locks;

@@ -12,12 +12,20 @@ use braid_resp::reply::ReplyBuffer;
 
 use crate::cluster_map::ClusterView;
 use crate::engine::Engine;
+use crate::forwarding::Forwarding;
 use crate::session::Session;
 
 impl Engine {
     /// The cluster as this server knows it; none unless it has several nodes.
     pub fn cluster_view(&self) -> Option<Arc<ClusterView>> {
         Some(self.cluster.as_ref()?.map.as_ref()?.view())
+    }
+
+    /// What sends messages of PUBLISH to the cluster's other nodes; none unless it has several.
+    #[inline]
+    pub fn forwarding(&self) -> Option<&Forwarding> {
+        let cluster = self.cluster.as_ref()?;
+        cluster.map.as_ref().map(|_| &cluster.forwarding)
     }
 }
 

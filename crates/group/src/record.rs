@@ -414,6 +414,7 @@ impl Keys {
                 }
                 // Of a cluster.
                 Some(("shard" | "primary" | "offer" | "known" | "slots", _)) if *self.shard != *"0" => {}
+                Some(("setting" | "user" | "library", _)) if *self.shard != *"0" => {}
                 None if name == EPOCH && *self.shard != *"0" => {}
                 _ => note(RecordError::new("a key", &key)),
             }

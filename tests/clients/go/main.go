@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Real work through go-redis, in RESP2 and RESP3. Usage: client-test PORT [suite | cluster], or as sentinel.go
-// says.
+// and moving.go say.
 //
 // Every check ends the program on failure; the last line is "N checks passed". Run by tests/clients/main.rs.
 package main
@@ -131,6 +131,11 @@ func transactionsWork(client *redis.Client) {
 func main() {
 	if os.Args[1] == "sentinel" {
 		followFailover(os.Args[2], os.Args[3:])
+		return
+	}
+	if os.Args[1] == "moving" {
+		moving(os.Args[2], os.Args[3] == "moves")
+		fmt.Printf("%d checks passed\n", checks)
 		return
 	}
 	for _, protocol := range []int{2, 3} {

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The cluster clients of ioredis and node-redis while slots move. Usage: moving.mjs PORT SECONDS
+// The cluster clients of ioredis and node-redis while slots move. Usage: moving.mjs PORT
 //
-// They count on many keys: every reply must be what it is to be, and no error may come. The last line
-// is "N checks passed". Run by tests/clients/main.rs.
+// They count on many keys until standard input ends: every reply must be what it is to be, and no error may come. The
+// last line is "N checks passed". Run by tests/clients/moving.rs.
 import Redis from "ioredis";
 import { createCluster } from "redis";
 import { check, finish } from "../checks.mjs";
 
 const port = Number(process.argv[2]);
-const end = Date.now() + 1000 * Number(process.argv[3]);
 const KEYS = 200;
+let hasEnded = false;
+process.stdin.on("end", () => { hasEnded = true; }).resume();
 
 async function count(name, client) {
   const counts = new Array(KEYS).fill(0);
-  for (let number = 0; Date.now() < end; number++) {
+  for (let number = 0; !hasEnded; number++) {
     const index = number % KEYS;
     counts[index] += 1;
     check(await client.incr(`${name}:${index}`), counts[index], `${name}:${index}`);

@@ -7,6 +7,8 @@
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock::unix_ms;
 use braid_base::crc::HASH_SLOTS;
@@ -16,6 +18,7 @@ use braid_config::{ClusterEndpointType, Config};
 use braid_engine::Call;
 use braid_engine::cluster_map::ClusterView;
 use braid_engine::cluster_node::{ClusterNode, bus_port, port};
+use braid_engine::forwarding::Forwarding;
 use braid_group::cluster::{Health, MapNode, ShardSlots, SlotSet};
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult};
@@ -224,9 +227,26 @@ pub(super) fn my_shard_id(call: &mut Call) -> CommandResult {
 }
 
 pub(super) fn links(call: &mut Call) -> CommandResult {
-    // Nodes meet in etcd; none has a connection to another.
+    // Nodes meet in etcd. What they send each other is messages of PUBLISH.
     node_of(call)?;
-    call.reply.array(0);
+    let links = call.engine.forwarding().map_or_else(Vec::new, Forwarding::links);
+    let reply = &mut *call.reply;
+    reply.array(links.len());
+    for link in links {
+        reply.map(6);
+        reply.bulk(b"direction");
+        reply.bulk(b"to");
+        reply.bulk(b"node");
+        reply.bulk(link.node.as_bytes());
+        reply.bulk(b"create-time");
+        reply.integer(link.connected_ms);
+        reply.bulk(b"events");
+        reply.bulk(b"rw");
+        reply.bulk(b"send-buffer-allocated");
+        reply.integer(link.bytes as i64);
+        reply.bulk(b"send-buffer-used");
+        reply.integer(link.bytes as i64);
+    }
     Ok(())
 }
 
@@ -261,6 +281,15 @@ pub(super) fn info(call: &mut Call) -> CommandResult {
     let is_complete = assigned == usize::from(HASH_SLOTS) && lost == 0;
     let is_ok = is_complete || assigned > 0 && !picture.config.cluster_require_full_coverage();
     let size = picture.shards.iter().filter(|shard| !shard.slots.slots.is_empty()).count();
+    let forwarding = call.engine.forwarding();
+    let messages = |what: &str, count: fn(&Forwarding) -> &AtomicU64| {
+        let count = forwarding.map_or(0, |forwarding| count(forwarding).load(Relaxed));
+        let published = match count {
+            0 => String::new(),
+            _ => format!("cluster_stats_messages_publish_{what}:{count}\r\n"),
+        };
+        format!("{published}cluster_stats_messages_{what}:{count}\r\n")
+    };
     let text = format!(
         "cluster_state:{}\r\n\
          cluster_slots_assigned:{assigned}\r\n\
@@ -271,13 +300,14 @@ pub(super) fn info(call: &mut Call) -> CommandResult {
          cluster_size:{size}\r\n\
          cluster_current_epoch:{epoch}\r\n\
          cluster_my_epoch:{}\r\n\
-         cluster_stats_messages_sent:0\r\n\
-         cluster_stats_messages_received:0\r\n\
+         {}{}\
          total_cluster_links_buffer_limit_exceeded:0\r\n",
         if is_ok { "ok" } else { "fail" },
         assigned - lost,
         picture.nodes().count(),
         own.unwrap_or(0),
+        messages("sent", |forwarding| &forwarding.sent),
+        messages("received", |forwarding| &forwarding.received),
     );
     call.reply.verbatim("txt", text.as_bytes());
     Ok(())

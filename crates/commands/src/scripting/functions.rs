@@ -7,6 +7,7 @@
 
 use braid_clients::busy::ScriptKind;
 use braid_engine::{Call, Engine, Row};
+use braid_group::cluster::shared::Kind;
 use braid_scripting::ScriptFlags;
 use braid_scripting::function_libraries::{Libraries, Library, Policy};
 use braid_scripting::key_analysis::Reach;
@@ -14,6 +15,7 @@ use braid_scripting::thread_vms::ThreadVms;
 use braid_spec::{CommandError, CommandResult, Flags, Group, Scope};
 
 use super::run::{self, Program};
+use crate::cluster::shared::{for_cluster, share, text_of};
 
 const fn subcommand(name: &'static str, handler: braid_engine::Handler, flags: Flags) -> Row {
     Row::new(name, Group::Scripting, handler).flags(Flags::NOSCRIPT.and(flags)).scope(Scope::Walk)
@@ -145,6 +147,9 @@ fn change<R>(
 
 fn load(call: &mut Call) -> CommandResult {
     let [options @ .., code] = &call.args[2..] else { return Err(call.wrong_arity()) };
+    if let Some(options) = for_cluster(call, options) {
+        return load_for_cluster(call, options, code);
+    }
     if let Some(option) = options.iter().find(|option| !option.eq_ignore_ascii_case(b"replace")) {
         return Err(CommandError::quoting("ERR Unknown option given: ", option, ""));
     }
@@ -157,6 +162,23 @@ fn load(call: &mut Call) -> CommandResult {
     })?;
     call.reply.bulk(name.as_bytes());
     Ok(())
+}
+
+/// Loads a library on all primaries of the cluster.
+fn load_for_cluster(call: &mut Call, options: &[&[u8]], code: &[u8]) -> CommandResult {
+    if let Some(option) = options.iter().find(|option| !option.eq_ignore_ascii_case(b"replace")) {
+        return Err(CommandError::quoting("ERR Unknown option given: ", option, ""));
+    }
+    let (scripts, config, slot) = (&call.engine.scripts, &call.engine.config, call.keyspace.context.slot);
+    let replace = !options.is_empty();
+    // On a copy: it is loaded when the record says so.
+    let mut libraries = (*scripts.cache.libraries()).clone();
+    let library = scripts.with_vms(slot, |vms| {
+        libraries.prepare(code, replace, |code| vms.read_library(config, code, Some(LOAD_TIMEOUT)))
+    })?;
+    let name = library.map_err(error)?.name.clone();
+    let value = (Kind::Library, name.clone(), Some(text_of(code, "the code")?));
+    share(call, vec![value], move |reply| reply.bulk(name.as_bytes()))
 }
 
 fn delete(call: &mut Call) -> CommandResult {

@@ -5,7 +5,10 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_config::{ExtraLines, Origin};
 use braid_engine::{Call, Engine, Row};
+use braid_group::cluster::shared::Kind;
 use braid_spec::{CommandError, CommandResult, Group};
+
+use crate::cluster::shared::{for_cluster, share};
 
 use super::{ADMIN, BY_SUBCOMMAND, HELP, HELP_SUMMARY};
 
@@ -74,6 +77,9 @@ fn origin(call: &Call) -> Origin {
 }
 
 fn set(call: &mut Call) -> CommandResult {
+    if let Some(words) = for_cluster(call, &call.args[2..]) {
+        return set_for_cluster(call, words);
+    }
     let words = &call.args[2..];
     if !words.len().is_multiple_of(2) {
         return Err(CommandError::Syntax);
@@ -85,6 +91,17 @@ fn set(call: &mut Call) -> CommandResult {
     }
     call.reply.ok();
     Ok(())
+}
+
+/// Sets directives on all nodes of the cluster.
+fn set_for_cluster(call: &mut Call, words: &[&[u8]]) -> CommandResult {
+    if words.is_empty() || !words.len().is_multiple_of(2) {
+        return Err(CommandError::Syntax);
+    }
+    let pairs: Vec<(&[u8], &[u8])> = words.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
+    let checked = call.engine.config.check_for_cluster(origin(call), &pairs).map_err(CommandError::text)?;
+    let values = checked.into_iter().map(|(name, text)| (Kind::Setting, name.to_owned(), Some(text)));
+    share(call, values.collect(), |reply| reply.ok())
 }
 
 fn rewrite(call: &mut Call) -> CommandResult {

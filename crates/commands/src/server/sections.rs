@@ -646,6 +646,16 @@ fn latency_stats(fields: &mut Fields<'_>) {
 fn cluster(fields: &mut Fields<'_>) {
     let enabled = fields.engine.config.cluster_enabled();
     fields.field("cluster_enabled", u8::from(enabled));
+    if let Some((count, errors)) = fields.engine.shared_figures() {
+        fields.field("cluster_settings", count);
+        fields.field("cluster_settings_failed", errors.len());
+        if let Some(error) = errors.first() {
+            fields.field("cluster_settings_error", error.replace(['\r', '\n'], " "));
+        }
+    }
+    if let Some(forwarding) = fields.engine.forwarding() {
+        fields.field("cluster_messages_lost", forwarding.lost.load(Relaxed));
+    }
 }
 
 fn keyspace(fields: &mut Fields<'_>) {

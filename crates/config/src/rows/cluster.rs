@@ -91,43 +91,43 @@ super::directives! {
         integer("cluster-slot-migration-log-max-len", || 1000, 0, INT_MAX, Unit::Plain);
 
     /// Address that this node says it has.
-    cluster_announce_ip: text => optional_text("cluster-announce-ip");
+    cluster_announce_ip: text => optional_text("cluster-announce-ip").of_one_node();
 
     /// IPv4 address that clients are told.
     cluster_announce_client_ipv4: text =>
-        optional_text("cluster-announce-client-ipv4").text_check(checks::ipv4);
+        optional_text("cluster-announce-client-ipv4").text_check(checks::ipv4).of_one_node();
 
     /// IPv6 address that clients are told.
     cluster_announce_client_ipv6: text =>
-        optional_text("cluster-announce-client-ipv6").text_check(checks::ipv6);
+        optional_text("cluster-announce-client-ipv6").text_check(checks::ipv6).of_one_node();
 
     /// Port that clients are told; 0 means the one that nodes are told.
     cluster_announce_client_port: u16 =>
-        integer("cluster-announce-client-port", || 0, 0, 65535, Unit::Plain);
+        integer("cluster-announce-client-port", || 0, 0, 65535, Unit::Plain).of_one_node();
 
     /// TLS port that clients are told; 0 means the one that nodes are told.
     cluster_announce_client_tls_port: u16 =>
-        integer("cluster-announce-client-tls-port", || 0, 0, 65535, Unit::Plain);
+        integer("cluster-announce-client-tls-port", || 0, 0, 65535, Unit::Plain).of_one_node();
 
     /// Host name that this node says it has.
     cluster_announce_hostname: text =>
-        optional_text("cluster-announce-hostname").text_check(checks::hostname);
+        optional_text("cluster-announce-hostname").text_check(checks::hostname).of_one_node();
 
     /// Name of this node for people, shown in logs.
     cluster_announce_human_nodename: text =>
-        optional_text("cluster-announce-human-nodename").text_check(checks::nodename);
+        optional_text("cluster-announce-human-nodename").text_check(checks::nodename).of_one_node();
 
     /// Port that this node says it has; 0 means its real one.
     cluster_announce_port: u16 =>
-        integer("cluster-announce-port", || 0, 0, 65535, Unit::Plain);
+        integer("cluster-announce-port", || 0, 0, 65535, Unit::Plain).of_one_node();
 
     /// TLS port that this node says it has; 0 means its real one.
     cluster_announce_tls_port: u16 =>
-        integer("cluster-announce-tls-port", || 0, 0, 65535, Unit::Plain);
+        integer("cluster-announce-tls-port", || 0, 0, 65535, Unit::Plain).of_one_node();
 
     /// Port of the cluster's own connections that this node says it has; 0 means its real one.
     cluster_announce_bus_port: u16 =>
-        integer("cluster-announce-bus-port", || 0, 0, 65535, Unit::Plain);
+        integer("cluster-announce-bus-port", || 0, 0, 65535, Unit::Plain).of_one_node();
 
     /// What clients are told of a node: ip, hostname, or unknown-endpoint (use the address you know).
     cluster_preferred_endpoint_type: ClusterEndpointType => choice(

@@ -23,7 +23,7 @@ super::directives! {
 
     /// Working directory: snapshots and append-only files are kept here, and relative names start here.
     dir: special => special("dir", Special::Directory).protected().deny_loading().always_applied()
-        .documented_default("./", "the directory the server was started in");
+        .documented_default("./", "the directory the server was started in").of_one_node();
 
     /// Number of databases. In cluster mode `cluster-databases` counts instead.
     databases: u32 => integer("databases", || 16, 1, INT_MAX, Unit::Plain).immutable();

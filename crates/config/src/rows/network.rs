@@ -8,14 +8,14 @@ super::directives! {
     "Network", after start;
 
     /// Port for plain TCP connections; 0 switches them off.
-    port: u16 => integer("port", || 6379, 0, 65535, Unit::Plain);
+    port: u16 => integer("port", || 6379, 0, 65535, Unit::Plain).of_one_node();
 
     /// Addresses to listen on. A leading hyphen lets the start go on when the address is missing on this
     /// machine; an asterisk stands for all addresses of IPv4, `::*` for all of IPv6.
-    bind: special => special("bind", Special::Bind);
+    bind: special => special("bind", Special::Bind).of_one_node();
 
     /// Local address from which outgoing connections start (to a master, to other nodes).
-    bind_source_addr: text => optional_text("bind-source-addr");
+    bind_source_addr: text => optional_text("bind-source-addr").of_one_node();
 
     /// As long as the default user has no password, refuse connections from other machines.
     protected_mode: bool => switch("protected-mode", true);

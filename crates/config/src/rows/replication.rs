@@ -86,11 +86,11 @@ super::directives! {
 
     /// Address that a replica says it has, where the network translates addresses.
     replica_announce_ip: text =>
-        optional_text("replica-announce-ip").aliases(&["slave-announce-ip"]);
+        optional_text("replica-announce-ip").aliases(&["slave-announce-ip"]).of_one_node();
 
     /// Port that a replica says it has; 0 means its real one.
     replica_announce_port: u16 => integer("replica-announce-port", || 0, 0, 65535, Unit::Plain)
-        .aliases(&["slave-announce-port"]);
+        .aliases(&["slave-announce-port"]).of_one_node();
 
     /// Leave eviction on a replica to its master.
     replica_ignore_maxmemory: bool =>

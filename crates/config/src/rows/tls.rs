@@ -9,7 +9,7 @@ super::directives! {
     "TLS", after network;
 
     /// Port for encrypted connections; 0 switches them off.
-    tls_port: u16 => integer("tls-port", || 0, 0, 65535, Unit::Plain);
+    tls_port: u16 => integer("tls-port", || 0, 0, 65535, Unit::Plain).of_one_node();
 
     /// File with the server's certificate (PEM).
     tls_cert_file: text => optional_text("tls-cert-file").always_applied();

@@ -35,6 +35,8 @@ pub enum ChangeError {
     Older,
     #[error("ERR the change was made, but this node has not seen it yet")]
     Unseen,
+    #[error("ERR the change was made for the cluster, but cannot be applied here: {0}")]
+    NotHere(String),
 }
 
 impl Engine {

@@ -17,10 +17,12 @@ mod clock;
 mod divergence;
 mod duty;
 mod former;
+mod mirror;
 mod node;
 mod part;
 pub mod report;
 mod settings;
+pub mod shared;
 mod store;
 mod thread;
 pub mod view;
@@ -69,6 +71,8 @@ pub struct Group {
     handover: Mutex<Option<MemberId>>,
     /// FAILOVER TAKEOVER was asked for.
     takes_over: AtomicBool,
+    /// What holds for the whole cluster.
+    shared: shared::SharedState,
 }
 
 /// Whether this server acknowledges what a primary sends.
@@ -205,5 +209,6 @@ pub(crate) fn of_config(config: &braid_config::Config, run: &str) -> Result<Opti
         has_left: Condvar::new(),
         handover: Mutex::new(None),
         takes_over: AtomicBool::new(false),
+        shared: shared::SharedState::default(),
     })))
 }

@@ -151,6 +151,11 @@ impl Engine {
         // Commands that were let in by the older map end first.
         let world = (!lost.is_empty()).then(|| self.keyspace.gate.close(None));
         let leads = view.leads;
+        if let Some(group) = self.group.as_ref().filter(|_| leads && !before.leads) {
+            // Until this server has taken its part.
+            self.hold_until_settled(group.timing.lease);
+        }
+        self.forwarding().inspect(|forwarding| forwarding.follow(&view, self.config.tls_cluster()));
         cluster.publish(view, self.config.cluster_require_full_coverage());
         drop(world);
         if leads && !lost.is_empty() {

@@ -2,6 +2,10 @@
 //! The threads that talk to etcd: one keeps the lease alive, one reads and changes records, one
 //! watches. A call that hangs delays its own thread alone.
 //!
+//! The records are read once ([`Mirror`]); what changes afterwards is told by the watch. They are
+//! read again when the watch has begun anew, after this server's own changes, and when a look at
+//! its shard's record shows that the watch has missed something.
+//!
 //! They end with the server; what they have learnt goes to the group's thread as [`News`].
 
 use std::sync::Arc;
@@ -9,14 +13,15 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use braid_base::clock::boot_nanos;
-use braid_etcd::{Client, Compare, Error, LeaseId, Operation};
+use braid_etcd::{Client, Compare, Error, Event, LeaseId, Operation};
 use braid_group::cluster::{Change, Map, Write};
 use braid_group::member::Outcome;
-use braid_group::record::{Expected, HolderChange, Keys, Record};
+use braid_group::record::{Expected, HolderChange, Keys};
 use braid_group::{Node, Offer, Snapshot, Transaction};
 
-use super::Group;
 use super::clock::ClockWatch;
+use super::mirror::Mirror;
+use super::{Group, shared};
 use crate::engine::Engine;
 
 /// What etcd's threads have learnt.
@@ -43,6 +48,23 @@ pub(super) struct Wishes {
     pub node: Option<(Node, i64)>,
     pub offer: Option<(Arc<Keys>, Offer, i64)>,
     pub reads: bool,
+    /// What the watch has told, in its order.
+    pub events: Vec<Event>,
+    /// A watch stands.
+    pub is_watched: bool,
+}
+
+impl Wishes {
+    fn has_some(&self) -> bool {
+        let Wishes { transaction, node, offer, reads, events, .. } = self;
+        transaction.is_some() || node.is_some() || offer.is_some() || *reads || !events.is_empty()
+    }
+
+    /// What there is to do now; the rest stays.
+    fn take(&mut self) -> Wishes {
+        let is_watched = self.is_watched;
+        Wishes { is_watched, ..std::mem::replace(self, Wishes { is_watched, ..Wishes::default() }) }
+    }
 }
 
 /// Nanoseconds in which an answer has come whose date is that of now.
@@ -54,8 +76,11 @@ type Run = fn(&Engine, &Group, &Client);
 impl Engine {
     /// Starts etcd's threads.
     pub(super) fn start_store(&self, group: &Arc<Group>) -> std::io::Result<()> {
-        let runs: [(&str, Run); 3] =
-            [("etcd-lease", keep_lease), ("etcd-records", keep_records), ("etcd-watch", watch)];
+        let mut runs: Vec<(&str, Run)> =
+            vec![("etcd-lease", keep_lease), ("etcd-records", keep_records), ("etcd-watch", watch)];
+        if group.settings.is_cluster {
+            runs.push(("settings", shared::run));
+        }
         for (name, run) in runs {
             let (engine, group, client) = (self.this.clone(), Arc::clone(group), group.settings.etcd.clone());
             std::thread::Builder::new().name(name.into()).spawn(move || {
@@ -111,22 +136,19 @@ fn keep_lease(_: &Engine, group: &Group, client: &Client) {
 /// Reads the records, and changes them as ordered.
 fn keep_records(engine: &Engine, group: &Group, client: &Client) {
     let pause = Duration::from_millis(group.settings.lease_ms / 4);
-    let mut was_strange = String::new();
+    let (mut was_strange, mut mirror) = (String::new(), Mirror::default());
+    // How often the watch alone was relied on, and whether the records have to be read.
+    let (mut looks, mut must_read) = (0, true);
     while !engine.shutdown.load(Relaxed) {
         let wishes = {
             let mut wishes = group.wishes.lock();
-            let has_some = |wishes: &super::store::Wishes| {
-                wishes.transaction.is_some()
-                    || wishes.node.is_some()
-                    || wishes.offer.is_some()
-                    || wishes.reads
-            };
-            if !has_some(&wishes) {
-                // Without a watch this is how often they are read.
+            if !wishes.has_some() {
                 group.has_wishes.wait_for(&mut wishes, pause);
             }
-            std::mem::take(&mut *wishes)
+            wishes.take()
         };
+        let is_idle = !wishes.has_some();
+        must_read |= wishes.reads || wishes.transaction.is_some() || !wishes.is_watched;
         if let Some((keys, transaction)) = wishes.transaction {
             let outcome = transact(&keys, client, &transaction);
             group.tell(News::Transacted(keys, transaction, outcome));
@@ -140,43 +162,67 @@ fn keep_records(engine: &Engine, group: &Group, client: &Client) {
         for error in [node, offer].into_iter().flatten().filter_map(Result::err) {
             log::warn!("This server could not say in etcd where it is: {error}");
         }
-        match read(group, &keys, client) {
-            Ok((snapshot, map, strange)) => {
-                if strange != was_strange {
-                    log::warn!("Records of the group in etcd are not understood: {strange}");
-                    was_strange = strange;
+        let mut has_changed = mirror.apply(&wishes.events);
+        if is_idle && !must_read {
+            looks += 1;
+            // Each lease time.
+            if looks % 4 == 0 {
+                match mirror.is_current(&keys, client) {
+                    Ok(is_current) => must_read = !is_current,
+                    Err(error) => {
+                        group.tell(News::Trouble(error));
+                        continue;
+                    }
                 }
-                group.tell(News::Records(keys, Arc::new(snapshot), map.map(Arc::new)));
                 group.tell(News::Trouble(String::new()));
             }
-            Err(error) => {
-                group.tell(News::Trouble(error));
-                std::thread::sleep(pause / 4);
+        }
+        if must_read {
+            match Mirror::read(&keys, client) {
+                Ok(read) => (mirror, must_read, has_changed) = (read, false, true),
+                Err(error) => {
+                    group.tell(News::Trouble(error));
+                    std::thread::sleep(pause / 4);
+                    continue;
+                }
             }
+        }
+        if has_changed {
+            tell_records(engine, group, &keys, &mirror, &mut was_strange);
         }
     }
 }
 
+/// Tells the group's thread of the records, and has those applied that hold for the whole cluster.
+fn tell_records(engine: &Engine, group: &Group, keys: &Arc<Keys>, mirror: &Mirror, was_strange: &mut String) {
+    let (snapshot, map) = match mirror.parts(group, keys) {
+        Ok((snapshot, map, strange)) => {
+            if strange != *was_strange {
+                log::warn!("Records of the group in etcd are not understood: {strange}");
+                *was_strange = strange;
+            }
+            (snapshot, map)
+        }
+        Err(error) => return group.tell(News::Trouble(error)),
+    };
+    if group.settings.is_cluster {
+        let (records, revision) = mirror.shared(keys);
+        // Before this node serves anything by the map.
+        if group.shared.note(records, revision) {
+            engine.apply_shared(group);
+        }
+    }
+    group.tell(News::Records(Arc::clone(keys), Arc::new(snapshot), map.map(Arc::new)));
+    group.tell(News::Trouble(String::new()));
+}
+
+/// Reads the records at once, for a change that is worked out from them.
 pub(super) fn read(
     group: &Group,
     own: &Keys,
     client: &Client,
 ) -> Result<(Snapshot, Option<Map>, String), String> {
-    let (keys, revision) = client.get_prefix(own.prefix().as_bytes()).map_err(|error| error.to_string())?;
-    let records = keys.iter().map(|key| Record {
-        key: &key.key,
-        value: &key.value,
-        revision: key.mod_revision.unsigned_abs(),
-        lease: key.lease.map_or(0, |LeaseId(id)| id),
-    });
-    let revision = revision.unsigned_abs();
-    let (mut snapshot, strange) = own.read(records.clone(), revision).map_err(|error| error.to_string())?;
-    let map = group.settings.is_cluster.then(|| Map::read(own, records, revision));
-    if let Some(map) = &map {
-        map.place(&mut snapshot.nodes);
-    }
-    let strange = strange.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-    Ok((snapshot, map, strange))
+    Mirror::read(own, client)?.parts(group, own)
 }
 
 /// What a record has to be, in etcd's words.
@@ -248,24 +294,25 @@ fn transact(keys: &Keys, client: &Client, transaction: &Transaction) -> Outcome 
     }
 }
 
-/// Has the records read when they change.
+/// Passes on what changes.
 fn watch(engine: &Engine, group: &Group, client: &Client) {
     let pause = Duration::from_secs(1);
-    let read = || {
-        group.wishes.lock().reads = true;
+    let tell = |note: &dyn Fn(&mut Wishes)| {
+        note(&mut group.wishes.lock());
         group.has_wishes.notify_one();
     };
     while !engine.shutdown.load(Relaxed) {
         let ended = client.watch_prefix(group.keys().prefix().as_bytes(), 0, pause).and_then(|mut watch| {
-            // What has changed before it began.
-            read();
+            // What has changed before it began has to be read.
+            tell(&|wishes| (wishes.events, wishes.reads, wishes.is_watched) = (Vec::new(), true, true));
             while !engine.shutdown.load(Relaxed) {
-                if watch.wait()?.is_some_and(|batch| !batch.events.is_empty()) {
-                    read();
+                if let Some(batch) = watch.wait()?.filter(|batch| !batch.events.is_empty()) {
+                    tell(&|wishes| wishes.events.extend_from_slice(&batch.events));
                 }
             }
             Ok(())
         });
+        tell(&|wishes| wishes.is_watched = false);
         if ended.is_err() {
             std::thread::sleep(pause / 4);
         }

@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use braid_base::clock::boot_nanos;
-use braid_group::{Member, Node};
+use braid_group::member::Outcome;
+use braid_group::{Member, Node, Transaction};
 
 use super::part::Part;
 use super::store::{News, Wishes};
@@ -97,6 +98,10 @@ fn run(engine: &Arc<Engine>, group: &Arc<Group>) {
                 }
                 News::Transacted(keys, transaction, outcome) => {
                     log::debug!("Transaction {}: {outcome:?}", super::describe(&transaction));
+                    if group.settings.is_cluster && hands_over(group, &transaction, &outcome) {
+                        // Until the map says so as well.
+                        engine.hold_until_settled(group.timing.lease);
+                    }
                     if let Some(Part { member, .. }) = part.as_mut().filter(|_| keys == group.keys()) {
                         member.settle(&transaction, outcome, now);
                     }
@@ -105,6 +110,7 @@ fn run(engine: &Arc<Engine>, group: &Arc<Group>) {
             }
         }
         say_where(engine, group, lease, &mut taken);
+        tend_unsettled(engine, group);
         let Some(Part { member, duties }) = &mut part else { continue };
         duties.hand_over(member);
         duties.take_over(member);
@@ -118,6 +124,7 @@ fn run(engine: &Arc<Engine>, group: &Arc<Group>) {
             view.has_id = true;
         }
         duties.carry_out(&orders, member);
+        tend_unsettled(engine, group);
         engine.tend_former_clients();
         let Some(lease) = lease else { continue };
         let mut wishes = group.wishes.lock();
@@ -140,6 +147,22 @@ fn run(engine: &Arc<Engine>, group: &Arc<Group>) {
             group.has_wishes.notify_one();
         }
     }
+}
+
+/// Whether a transaction of this primary has made another server the primary.
+fn hands_over(group: &Group, transaction: &Transaction, outcome: &Outcome) -> bool {
+    let view = group.view.lock();
+    let is_other = transaction.shard.as_ref().is_some_and(|shard| shard.primary != view.id);
+    view.is_primary && is_other && matches!(outcome, Outcome::Committed(_))
+}
+
+/// Lets commands go on if the cluster's map and this server's role agree again.
+fn tend_unsettled(engine: &Engine, group: &Group) {
+    engine.tend_unsettled(|| {
+        let leads = engine.cluster_view().is_some_and(|view| view.leads);
+        let is_primary = group.view.lock().is_primary;
+        leads == is_primary && (!leads || engine.replication.in_sync.may_serve(boot_nanos()))
+    });
 }
 
 /// Records with a smaller revision than known are late, or those of another etcd.

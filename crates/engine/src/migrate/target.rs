@@ -100,6 +100,12 @@ impl Connection {
         if self.to_send.len() >= CHUNK_BYTES { self.flush() } else { Ok(()) }
     }
 
+    /// Adds a request that is encoded already.
+    pub(crate) fn push_encoded(&mut self, request: &[u8]) -> Result<(), Broken> {
+        self.to_send.extend_from_slice(request);
+        if self.to_send.len() >= CHUNK_BYTES { self.flush() } else { Ok(()) }
+    }
+
     /// Sends what has been collected.
     pub(crate) fn flush(&mut self) -> Result<(), Broken> {
         let bytes = std::mem::take(&mut self.to_send);

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Holds back what reaches slots while they are handed over (`dispatch/checks.rs`).
+//! Holds back what reaches slots while they are handed over (`dispatch/checks.rs`): some slots to
+//! another shard, or all of this server's shard to another primary.
 
+use std::sync::atomic::Ordering::SeqCst;
+
+use braid_base::clock::boot_nanos;
 use braid_clients::Message;
 use braid_clients::attention::HELD_SLOTS;
 use braid_group::cluster::SlotSet;
@@ -36,5 +40,31 @@ impl Drop for Hold<'_> {
             self.engine.attention.set(HELD_SLOTS, moves.holds_any());
         }
         self.engine.mailboxes.tell_all(|| Message::Resume);
+    }
+}
+
+impl Engine {
+    /// Has commands for keys wait, since the map and this server's role do not agree for a moment:
+    /// a client would be refused, or be sent to and fro. At most for a time.
+    pub(crate) fn hold_until_settled(&self, nanos: u64) {
+        let moves = &self.slot_moves;
+        let _readers = moves.readers.lock();
+        moves.unsettled_until.store(boot_nanos() + nanos, SeqCst);
+        self.attention.set(HELD_SLOTS, true);
+    }
+
+    /// Ends that if they agree, or if it takes too long.
+    pub(crate) fn tend_unsettled(&self, is_settled: impl FnOnce() -> bool) {
+        let moves = &self.slot_moves;
+        let until = moves.unsettled_until.load(SeqCst);
+        if until == 0 || boot_nanos() < until && !is_settled() {
+            return;
+        }
+        {
+            let _readers = moves.readers.lock();
+            moves.unsettled_until.store(0, SeqCst);
+            self.attention.set(HELD_SLOTS, moves.holds_any());
+        }
+        self.mailboxes.tell_all(|| Message::Resume);
     }
 }

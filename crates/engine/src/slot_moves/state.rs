@@ -154,6 +154,9 @@ pub struct SlotMoves {
     moves: Mutex<VecDeque<Arc<Move>>>,
     /// A bit for each slot that is being handed over.
     held: Box<[AtomicU64]>,
+    /// Who leads this server's shard is being settled: until then at most all slots are held,
+    /// nanoseconds of CLOCK_BOOTTIME; 0: it is settled.
+    pub(super) unsettled_until: AtomicU64,
     /// Threads that read the journal.
     pub(super) readers: Mutex<usize>,
 }
@@ -163,6 +166,7 @@ impl Default for SlotMoves {
         SlotMoves {
             moves: Mutex::default(),
             held: (0..HASH_SLOTS / 64).map(|_| AtomicU64::new(0)).collect(),
+            unsettled_until: AtomicU64::new(0),
             readers: Mutex::default(),
         }
     }
@@ -218,7 +222,8 @@ impl SlotMoves {
     /// Whether what reaches a slot waits.
     pub(crate) fn holds(&self, slot: u16) -> bool {
         let word = self.held.get(usize::from(slot / 64));
-        word.is_some_and(|word| word.load(SeqCst) >> (slot % 64) & 1 == 1)
+        self.unsettled_until.load(SeqCst) != 0
+            || word.is_some_and(|word| word.load(SeqCst) >> (slot % 64) & 1 == 1)
     }
 
     /// The same of a key's or shard channel's slot.
@@ -237,7 +242,7 @@ impl SlotMoves {
     }
 
     pub(super) fn holds_any(&self) -> bool {
-        self.held.iter().any(|word| word.load(SeqCst) != 0)
+        self.unsettled_until.load(SeqCst) != 0 || self.held.iter().any(|word| word.load(SeqCst) != 0)
     }
 }
 

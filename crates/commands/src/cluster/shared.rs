@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Settings, users and functions of the whole cluster: the scope CLUSTER of CONFIG SET, ACL SETUSER,
+//! ACL DELUSER and FUNCTION LOAD, and CLUSTER SETTINGS.
+//!
+//! The word is read only in a cluster of several nodes, where it means nothing else; elsewhere these
+//! commands are as in Redis.
+
+use braid_engine::Call;
+use braid_group::cluster::shared::Kind;
+use braid_resp::reply::ReplyBuffer;
+use braid_spec::{CommandError, CommandResult};
+
+use super::node_of;
+use super::operators::{alone, map_of};
+
+/// The arguments before the word CLUSTER, if it is the last one of a request to a cluster of several
+/// nodes.
+pub fn for_cluster<'a, 'b>(call: &Call, words: &'b [&'a [u8]]) -> Option<&'b [&'a [u8]]> {
+    let (last, rest) = words.split_last()?;
+    (last.eq_ignore_ascii_case(b"cluster") && call.engine.forwarding().is_some()).then_some(rest)
+}
+
+/// Bytes as text: records are UTF-8.
+pub fn text_of(bytes: &[u8], what: &str) -> Result<String, CommandError> {
+    let text = std::str::from_utf8(bytes).map(str::to_owned);
+    text.map_err(|_| CommandError::text(format!("ERR {what} must be UTF-8 to hold for the cluster")))
+}
+
+/// Writes values (none: deleted) for the whole cluster in the background, and replies when this node
+/// goes by them.
+pub fn share(
+    call: &mut Call,
+    values: Vec<(Kind, String, Option<String>)>,
+    answer_with: impl FnOnce(&mut ReplyBuffer) + Send + 'static,
+) -> CommandResult {
+    must_leave(call)?;
+    call.work_in_background(move |engine, answer| match engine.share_with_cluster(&values) {
+        Ok(()) => {
+            let mut reply = answer.buffer();
+            answer_with(&mut reply);
+            answer.give(reply);
+        }
+        Err(error) => answer.give_error(&CommandError::text(error.to_string())),
+    })
+}
+
+fn must_leave(call: &Call) -> Result<(), CommandError> {
+    let record = &call.session.record;
+    let name = call.command.full_name.replace('|', " ").to_ascii_uppercase();
+    if !call.may_leave(false) {
+        let error = format!("ERR {name} for the cluster is not allowed in a transaction or script");
+        return Err(CommandError::text(error));
+    }
+    log::info!("{name} for the cluster (user request from 'id={} addr={}')", record.id, record.address);
+    Ok(())
+}
+
+pub(super) fn settings(call: &mut Call) -> CommandResult {
+    node_of(call)?;
+    if map_of(call)?.is_none() {
+        return Err(alone(call));
+    }
+    match call.args.len() {
+        2 => list(call),
+        5 if call.arg_is(2, "forget") => forget(call),
+        5 if call.arg_is(2, "delete") && call.arg_is(3, "library") => delete_library(call),
+        _ => Err(CommandError::Syntax),
+    }
+}
+
+fn list(call: &mut Call) -> CommandResult {
+    let reports = call.engine.shared_reports();
+    let reply = &mut *call.reply;
+    reply.array(reports.len());
+    for report in reports {
+        reply.map(5);
+        reply.bulk(b"kind");
+        reply.bulk(report.kind.name().as_bytes());
+        reply.bulk(b"name");
+        reply.bulk(report.name.as_bytes());
+        reply.bulk(b"value");
+        match &report.value {
+            // As CONFIG GET and ACL LIST, which admins may use too.
+            Some(value) => reply.bulk(value.as_bytes()),
+            None => reply.null(),
+        }
+        reply.bulk(b"revision");
+        reply.integer(i64::try_from(report.revision).unwrap_or(i64::MAX));
+        reply.bulk(b"error");
+        reply.bulk(report.error.as_bytes());
+    }
+    Ok(())
+}
+
+/// Deletes a library on all primaries. (FUNCTION DELETE takes one argument alone.)
+fn delete_library(call: &mut Call) -> CommandResult {
+    let name = text_of(call.args[4], "the library's name")?;
+    let is_known = call.engine.shared_reports().iter().any(|report| {
+        (report.kind, &*report.name) == (Kind::Library, name.as_str()) && report.value.is_some()
+    });
+    if !is_known {
+        return Err(CommandError::text("ERR Library not found"));
+    }
+    share(call, vec![(Kind::Library, name, None)], |reply| reply.ok())
+}
+
+fn forget(call: &mut Call) -> CommandResult {
+    let kind = std::str::from_utf8(call.args[3]).ok().map(str::to_ascii_lowercase);
+    let Some(kind) = kind.and_then(|kind| Kind::named(&kind)) else { return Err(CommandError::Syntax) };
+    let name = text_of(call.args[4], "the name")?;
+    must_leave(call)?;
+    call.work_in_background(move |engine, answer| match engine.forget_shared(kind, &name) {
+        Ok(was_known) => {
+            let mut reply = answer.buffer();
+            reply.integer(i64::from(was_known));
+            answer.give(reply);
+        }
+        Err(error) => answer.give_error(&CommandError::text(error.to_string())),
+    })
+}

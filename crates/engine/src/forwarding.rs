@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! PUBLISH in a cluster of several nodes: a message goes to the subscribers of all nodes.
+//!
+//! A publisher's node sends each message to every other node that is alive (CLUSTER FORWARD), in
+//! the publisher's order, over one connection for each. Its thread lives while there is something
+//! to send. As between stock nodes, a message goes out once: what a node cannot be given, because
+//! it is not reached or is too slow, is lost for its subscribers, and counted.
+//!
+//! A publisher never waits for another node. Servers outside of such a cluster have none of this.
+
+use std::collections::VecDeque;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use braid_base::clock::unix_ms;
+use braid_group::cluster::MapNode;
+use braid_resp::request;
+use parking_lot::{Condvar, Mutex};
+
+use crate::cluster_map::ClusterView;
+use crate::engine::Engine;
+use crate::migrate::target::{Broken, Connection, Target};
+
+/// Bytes that wait for one node; what comes on top is lost.
+const QUEUE_BYTES: usize = 32 << 20;
+/// Messages that are sent before their replies are read.
+const BATCH: usize = 1024;
+/// How long a connection is kept without a message.
+const IDLE: Duration = Duration::from_secs(5);
+/// How long a node that cannot be reached is left alone, at first and at most.
+const PAUSE: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// The other nodes, and figures.
+#[derive(Default)]
+pub struct Forwarding {
+    peers: ArcSwap<Vec<Arc<Peer>>>,
+    /// Messages to other nodes, and from them.
+    pub sent: AtomicU64,
+    pub received: AtomicU64,
+    /// Messages that a node was not given.
+    pub lost: AtomicU64,
+}
+
+/// Where a node is.
+#[derive(Clone, PartialEq, Eq)]
+struct Place {
+    host: String,
+    port: u16,
+    is_tls: bool,
+}
+
+/// Another node.
+struct Peer {
+    id: Arc<str>,
+    place: Place,
+    queue: Mutex<Queue>,
+    has_more: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    requests: VecDeque<Arc<[u8]>>,
+    bytes: usize,
+    /// A thread sends.
+    is_served: bool,
+    /// When its connection was made, ms since the Unix epoch; 0: there is none.
+    connected_ms: i64,
+    /// The node has left, or has died.
+    is_gone: bool,
+    /// It is left alone until then, and how long that was.
+    alone_until: Option<Instant>,
+    pause: Duration,
+    /// The log has told that it is not reached, or does not take what it is sent.
+    has_trouble: bool,
+}
+
+/// A connection to another node.
+pub struct Link {
+    pub node: Arc<str>,
+    pub connected_ms: i64,
+    /// Bytes that wait to be sent.
+    pub bytes: usize,
+}
+
+impl Forwarding {
+    /// Connections to other nodes.
+    pub fn links(&self) -> Vec<Link> {
+        let link = |peer: &Arc<Peer>| {
+            let queue = peer.queue.lock();
+            let link =
+                Link { node: Arc::clone(&peer.id), connected_ms: queue.connected_ms, bytes: queue.bytes };
+            (queue.connected_ms > 0).then_some(link)
+        };
+        self.peers.load().iter().filter_map(link).collect()
+    }
+
+    /// Goes by a newer map.
+    pub(crate) fn follow(&self, view: &ClusterView, is_tls: bool) {
+        let known = self.peers.load_full();
+        let peer = |node: &MapNode| {
+            let port = if is_tls { node.tls_port() } else { node.port() };
+            let place = Place { host: node.host().to_owned(), port, is_tls };
+            let same = known.iter().find(|peer| *peer.id == *node.known.id && peer.place == place);
+            same.cloned().unwrap_or_else(|| Arc::new(Peer::new(&node.known.id, place)))
+        };
+        let is_wanted = |node: &&MapNode| *node.known.id != *view.id && node.server.is_some();
+        let peers: Vec<Arc<Peer>> = match view.own() {
+            Some(_) => view.map.nodes.values().filter(is_wanted).map(peer).collect(),
+            None => Vec::new(),
+        };
+        for peer in known.iter().filter(|known| !peers.iter().any(|peer| Arc::ptr_eq(peer, known))) {
+            peer.queue.lock().is_gone = true;
+            peer.has_more.notify_one();
+        }
+        self.peers.store(Arc::new(peers));
+    }
+}
+
+impl Engine {
+    /// Sends a message that was published here to all other nodes of the cluster.
+    #[cold]
+    pub fn forward(&self, forwarding: &Forwarding, channel: &[u8], message: &[u8]) {
+        let peers = forwarding.peers.load();
+        if peers.is_empty() {
+            return;
+        }
+        let mut bytes = Vec::with_capacity(channel.len() + message.len() + 64);
+        let args = [b"CLUSTER", &b"FORWARD"[..], channel, message];
+        request::push_count(&mut bytes, args.len());
+        args.iter().for_each(|arg| request::push_bulk(&mut bytes, arg));
+        let request: Arc<[u8]> = bytes.into();
+        for peer in peers.iter() {
+            if peer.push(self, &request) {
+                forwarding.sent.fetch_add(1, Relaxed);
+            } else {
+                forwarding.lost.fetch_add(1, Relaxed);
+            }
+        }
+    }
+}
+
+impl Peer {
+    fn new(id: &Arc<str>, place: Place) -> Peer {
+        Peer { id: Arc::clone(id), place, queue: Mutex::default(), has_more: Condvar::new() }
+    }
+
+    /// Queues a request. False if the node is left alone, or has enough to take.
+    fn push(self: &Arc<Peer>, engine: &Engine, request: &Arc<[u8]>) -> bool {
+        let mut queue = self.queue.lock();
+        let is_alone = queue.alone_until.is_some_and(|until| Instant::now() < until);
+        if queue.is_gone || is_alone || queue.bytes + request.len() > QUEUE_BYTES {
+            return false;
+        }
+        queue.bytes += request.len();
+        queue.requests.push_back(Arc::clone(request));
+        if queue.is_served {
+            if queue.requests.len() == 1 {
+                self.has_more.notify_one();
+            }
+            return true;
+        }
+        let (engine, peer) = (engine.this.clone(), Arc::clone(self));
+        let thread = std::thread::Builder::new().name("forward".into());
+        queue.is_served = thread.spawn(move || peer.serve(&engine)).is_ok();
+        if !queue.is_served {
+            queue.clear();
+        }
+        queue.is_served
+    }
+
+    /// Sends what is queued, until there has been nothing for a while or the node is not reached.
+    fn serve(&self, engine: &Weak<Engine>) {
+        let Some(engine) = engine.upgrade() else { return };
+        let ended = self.send_all(&engine);
+        let mut queue = self.queue.lock();
+        (queue.is_served, queue.connected_ms) = (false, 0);
+        let Err(why) = ended else { return };
+        if let Some(forwarding) = engine.forwarding() {
+            forwarding.lost.fetch_add(queue.requests.len() as u64, Relaxed);
+        }
+        queue.clear();
+        queue.pause = (queue.pause * 2).clamp(PAUSE, PAUSE_MAX);
+        queue.alone_until = Some(Instant::now() + queue.pause);
+        if !queue.is_gone && !std::mem::replace(&mut queue.has_trouble, true) {
+            let Place { host, port, .. } = &self.place;
+            log::warn!("Messages of PUBLISH do not reach node {} ({host}:{port}): {why}", self.id);
+        }
+    }
+
+    fn send_all(&self, engine: &Engine) -> Result<(), String> {
+        let mut connection = self.connect(engine)?;
+        self.queue.lock().connected_ms = unix_ms();
+        let broken = |broken: Broken| match broken.timed_out {
+            true => "it does not answer in time".to_owned(),
+            false => "the connection was lost".to_owned(),
+        };
+        while let Some(requests) = self.take(engine) {
+            for request in &requests {
+                connection.push_encoded(request).map_err(broken)?;
+            }
+            connection.flush().map_err(broken)?;
+            let mut refusal = None;
+            for _ in &requests {
+                let line = connection.line().map_err(broken)?;
+                refusal = line.strip_prefix(b"-").map(|error| String::from_utf8_lossy(error).into_owned());
+            }
+            if let Some(error) = refusal {
+                return Err(error);
+            }
+            let mut queue = self.queue.lock();
+            (queue.pause, queue.alone_until) = (Duration::ZERO, None);
+            if std::mem::take(&mut queue.has_trouble) {
+                log::info!("Messages of PUBLISH reach node {} again", self.id);
+            }
+        }
+        Ok(())
+    }
+
+    fn connect(&self, engine: &Engine) -> Result<Connection, String> {
+        let (config, place) = (&engine.config, &self.place);
+        let target =
+            Target { host: place.host.clone(), port: place.port, credentials: None, tls: place.is_tls };
+        let patience = Duration::from_millis(u64::from(config.lease_time_ms()));
+        let options = crate::tls::connect_options(config, place.is_tls, patience)?;
+        let mut connection = Connection::open(&target, &options).map_err(|error| error.to_string())?;
+        let broken = |_| "the connection was lost".to_owned();
+        connection.set_timeout(patience).map_err(broken)?;
+        connection.log_in(&config.masteruser(), &config.masterauth()).map_err(broken)??;
+        Ok(connection)
+    }
+
+    /// The next requests to send; none when the thread is to end.
+    fn take(&self, engine: &Engine) -> Option<Vec<Arc<[u8]>>> {
+        let mut queue = self.queue.lock();
+        if queue.requests.is_empty() && !queue.is_gone {
+            self.has_more.wait_for(&mut queue, IDLE);
+        }
+        if queue.requests.is_empty() || queue.is_gone || engine.shutdown.load(Relaxed) {
+            // Said under the lock: what is queued from now on gets a new thread.
+            queue.is_served = false;
+            return None;
+        }
+        let count = queue.requests.len().min(BATCH);
+        let taken: Vec<Arc<[u8]>> = queue.requests.drain(..count).collect();
+        queue.bytes -= taken.iter().map(|request| request.len()).sum::<usize>();
+        Some(taken)
+    }
+}
+
+impl Queue {
+    fn clear(&mut self) {
+        self.requests.clear();
+        self.bytes = 0;
+    }
+}

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Settings, users and functions that hold for the whole cluster
+//! ([`braid_group::cluster::shared`]), as this node applies them: at its start before it serves
+//! anything, and whenever a record changes.
+//!
+//! A record is applied once. What is changed at this node alone afterwards stays until the record
+//! changes or the node starts anew. Functions are part of the dataset, so only a primary loads
+//! them, and again when it has become one.
+//!
+//! A record that cannot be applied is told in the log and in INFO, and does not hold up others.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use braid_acl::DEFAULT_USER;
+use braid_base::clock::unix_ms;
+use braid_config::Origin;
+use braid_group::cluster::shared::{self, Kind, Shared, SharedValue};
+use parking_lot::{Condvar, Mutex};
+
+use super::changes::ChangeError;
+use super::{Group, store};
+use crate::dispatch::replay::{Replay, Source};
+use crate::engine::Engine;
+
+/// How long a primary may take to see that it has become one.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// A record's kind and name.
+type Name = (Kind, Arc<str>);
+
+/// What has been done with a record.
+#[derive(Clone)]
+struct Done {
+    revision: u64,
+    /// Of the shard, for functions: a primary of another epoch applies them again.
+    epoch: u64,
+    error: Option<String>,
+}
+
+/// The records as etcd has them, and what this node has made of them.
+#[derive(Default)]
+pub(crate) struct SharedState {
+    records: Mutex<(Arc<Shared>, u64)>,
+    has_records: Condvar,
+    /// One thread at a time applies them. Up to which revision of etcd that was done.
+    done: Mutex<(BTreeMap<Name, Done>, u64)>,
+    has_done: Condvar,
+}
+
+/// A record as operators see it.
+pub struct SharedReport {
+    pub kind: Kind,
+    pub name: Arc<str>,
+    pub value: SharedValue,
+    pub revision: u64,
+    /// Why this node does not go by it; empty if it does.
+    pub error: String,
+}
+
+impl SharedState {
+    /// Takes note of the records at a revision. True if it is the first time.
+    pub(super) fn note(&self, records: Shared, revision: u64) -> bool {
+        let mut known = self.records.lock();
+        let is_first = known.1 == 0;
+        *known = (Arc::new(records), revision);
+        self.has_records.notify_all();
+        is_first
+    }
+
+    /// How many records there are, and what is wrong with them here.
+    pub(crate) fn figures(&self) -> (usize, Vec<String>) {
+        let done = self.done.lock();
+        let errors = done.0.iter().filter_map(|((kind, name), done)| {
+            done.error.as_ref().map(|error| format!("{} {name}: {error}", kind.name()))
+        });
+        (self.records.lock().0.len(), errors.collect())
+    }
+}
+
+impl Engine {
+    /// Applies what is new among the records of the whole cluster.
+    pub(super) fn apply_shared(&self, group: &Group) {
+        let (leads, epoch) = {
+            let view = group.view.lock();
+            (view.is_primary, view.epoch)
+        };
+        let (records, revision) = group.shared.records.lock().clone();
+        let mut done = group.shared.done.lock();
+        done.0.retain(|name, _| records.contains_key(name));
+        for (name, record) in &*records {
+            let (kind, text) = (name.0, &*name.1);
+            if kind == Kind::Library && !leads {
+                done.0.remove(name);
+                continue;
+            }
+            let is_done = |known: &Done| {
+                known.revision == record.revision && (kind != Kind::Library || known.epoch == epoch)
+            };
+            if done.0.get(name).is_some_and(is_done) {
+                continue;
+            }
+            let error = self.apply_one(kind, text, record.value.as_deref()).err();
+            match &error {
+                None => log::info!("The {} {text} is as the cluster's record says", kind.name()),
+                Some(why) => {
+                    log::warn!("The cluster's record of the {} {text} cannot be applied: {why}", kind.name());
+                }
+            }
+            done.0.insert(name.clone(), Done { revision: record.revision, epoch, error });
+        }
+        done.1 = revision;
+        group.shared.has_done.notify_all();
+    }
+
+    fn apply_one(&self, kind: Kind, name: &str, value: Option<&str>) -> Result<(), String> {
+        match (kind, value) {
+            (Kind::Setting, Some(value)) => self.config.set_from(Origin::Local, &[(name, value)]).map(drop),
+            (Kind::Setting, None) => Ok(()),
+            (Kind::User, Some(rules)) => {
+                let rules: Vec<&[u8]> = std::iter::once(&b"reset"[..])
+                    .chain(rules.split_ascii_whitespace().map(str::as_bytes))
+                    .collect();
+                let set = self.acl.set_user(self.acl_server(), name.as_bytes(), &rules);
+                set.map_err(|error| String::from_utf8_lossy(&error.line()).into_owned())
+            }
+            (Kind::User, None) if name.as_bytes() == DEFAULT_USER => Ok(()),
+            (Kind::User, None) => {
+                // No client is the one that asks for it here.
+                self.acl.delete_users(self.acl_server(), &[name.as_bytes()], u64::MAX);
+                Ok(())
+            }
+            (Kind::Library, value) => self.apply_library(name, value),
+        }
+    }
+
+    /// Loads or deletes a library, as a client would: replicas and files get it as well.
+    fn apply_library(&self, name: &str, code: Option<&str>) -> Result<(), String> {
+        let libraries = self.scripts.cache.libraries();
+        let known = libraries.all().find(|library| library.name == name);
+        let request: Vec<&[u8]> = match (known, code) {
+            (None, None) => return Ok(()),
+            (Some(known), Some(code)) if *known.code == *code.as_bytes() => return Ok(()),
+            (_, Some(code)) => vec![b"FUNCTION", b"LOAD", b"REPLACE", code.as_bytes()],
+            (Some(_), None) => vec![b"FUNCTION", b"DELETE", name.as_bytes()],
+        };
+        let world = self.keyspace.gate.close(None);
+        let mut worker = self.worker(0);
+        self.change_in_world(world, &mut worker, 0, unix_ms(), |txn| {
+            let mut replay = Replay::new(self, Source::File);
+            replay.run(self, txn, &request).map_err(|error| error.to_string())?;
+            if replay.refused > 0 {
+                return Err("the library cannot be loaded or deleted here".to_owned());
+            }
+            txn.journal_too(&request);
+            txn.journal_now();
+            Ok(())
+        })
+    }
+}
+
+/// Applies records until the server ends.
+pub(super) fn run(engine: &Engine, group: &Group, _: &braid_etcd::Client) {
+    while !engine.shutdown.load(Relaxed) {
+        let state = &group.shared;
+        let known = state.done.lock().1;
+        {
+            let mut records = state.records.lock();
+            if records.1 == known || records.1 == 0 {
+                state.has_records.wait_for(&mut records, LOOK);
+            }
+        }
+        if state.records.lock().1 > 0 {
+            engine.apply_shared(group);
+        }
+    }
+}
+
+impl Engine {
+    /// Writes values (none: deleted) for the whole cluster, and waits until this node goes by them.
+    /// Blocks.
+    ///
+    /// # Errors
+    /// What is wrong with etcd, or with a value here.
+    pub fn share_with_cluster(&self, values: &[(Kind, String, Option<String>)]) -> Result<(), ChangeError> {
+        let group = self.group_of_cluster()?;
+        let revision = self.commit_shared(group, &shared::put(&group.keys(), values))?;
+        let state = &group.shared;
+        let deadline = Instant::now() + group.settings.etcd_patience() * 4;
+        let mut done = state.done.lock();
+        while done.1 < revision {
+            if state.has_done.wait_until(&mut done, deadline).timed_out() && done.1 < revision {
+                return Err(ChangeError::Unseen);
+            }
+        }
+        let error = |(kind, name, _): &(Kind, String, Option<String>)| {
+            done.0.get(&(*kind, Arc::from(name.as_str())))?.error.clone()
+        };
+        match values.iter().find_map(error) {
+            Some(error) => Err(ChangeError::NotHere(error)),
+            None => Ok(()),
+        }
+    }
+
+    /// Removes a record: nodes keep what they have. False if there is none.
+    ///
+    /// # Errors
+    /// What is wrong with etcd.
+    pub fn forget_shared(&self, kind: Kind, name: &str) -> Result<bool, ChangeError> {
+        let group = self.group_of_cluster()?;
+        let is_known = group.shared.records.lock().0.contains_key(&(kind, Arc::from(name)));
+        if is_known {
+            self.commit_shared(group, &shared::forget(&group.keys(), kind, name))?;
+        }
+        Ok(is_known)
+    }
+
+    /// All records of the whole cluster.
+    pub fn shared_reports(&self) -> Vec<SharedReport> {
+        let Some(group) = &self.group else { return Vec::new() };
+        let done = group.shared.done.lock();
+        let (records, _) = group.shared.records.lock().clone();
+        let report = |(name, record): (&Name, &braid_group::record::Versioned<SharedValue>)| SharedReport {
+            kind: name.0,
+            name: Arc::clone(&name.1),
+            value: record.value.clone(),
+            revision: record.revision,
+            error: done.0.get(name).and_then(|done| done.error.clone()).unwrap_or_default(),
+        };
+        records.iter().map(report).collect()
+    }
+
+    /// How many records of the whole cluster there are, and what is wrong with them here; nothing
+    /// without a cluster of several nodes.
+    pub fn shared_figures(&self) -> Option<(usize, Vec<String>)> {
+        Some(self.group_of_cluster().ok()?.shared.figures())
+    }
+
+    fn group_of_cluster(&self) -> Result<&Arc<Group>, ChangeError> {
+        self.group
+            .as_ref()
+            .filter(|group| group.settings.is_cluster)
+            .ok_or_else(|| ChangeError::Store("this server is in no cluster of several nodes".into()))
+    }
+
+    fn commit_shared(
+        &self,
+        group: &Group,
+        change: &braid_group::cluster::Change,
+    ) -> Result<u64, ChangeError> {
+        let outcome = store::commit(&group.settings.etcd, change);
+        let revision = outcome.map_err(|error| ChangeError::Store(error.to_string()))?;
+        self.read_records();
+        revision.ok_or(ChangeError::Busy)
+    }
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What holds for the whole cluster: settings, users and libraries of functions, a record each.
+//!
+//! | key under `/braid/<cluster>/` | value |
+//! | --- | --- |
+//! | `setting/<directive>` | `{"value": "..."}` |
+//! | `user/<name>` | `{"value": "<all its rules>"}` |
+//! | `library/<name>` | `{"value": "<its code>"}` |
+//!
+//! What has been deleted leaves `{"deleted": true}`, for nodes that were away. Each record is
+//! written as a whole and compares nothing: the last writer wins, in etcd's order of revisions.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::changes::{Change, Write};
+use crate::record::{Keys, Record, RecordError, Versioned, read_json};
+
+/// What a record is of.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Kind {
+    Setting,
+    User,
+    Library,
+}
+
+impl Kind {
+    pub const ALL: [Kind; 3] = [Kind::Setting, Kind::User, Kind::Library];
+
+    /// Its name, in keys and for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Setting => "setting",
+            Kind::User => "user",
+            Kind::Library => "library",
+        }
+    }
+
+    pub fn named(name: &str) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+/// A record's value: none if what it names has been deleted.
+pub type SharedValue = Option<Arc<str>>;
+
+/// All records, by kind and name.
+pub type Shared = BTreeMap<(Kind, Arc<str>), Versioned<SharedValue>>;
+
+fn to_json(value: Option<&str>) -> String {
+    match value {
+        Some(value) => json!({ "value": value }),
+        None => json!({ "deleted": true }),
+    }
+    .to_string()
+}
+
+fn from_json(text: &str) -> Result<SharedValue, RecordError> {
+    read_json(text, "a record of the whole cluster", |value: &Value| match value["value"].as_str() {
+        Some(text) => Some(Some(text.into())),
+        None => value["deleted"].as_bool().filter(|&deleted| deleted).map(|_| None),
+    })
+}
+
+/// The kind and name that a key, without the prefix of the cluster, is of.
+fn of_key(name: &str) -> Option<(Kind, &str)> {
+    let (kind, name) = name.split_once('/')?;
+    Some((Kind::named(kind)?, name)).filter(|(_, name)| !name.is_empty())
+}
+
+/// Reads the records. Those that are not understood are returned as well: nothing is done for them.
+pub fn read<'a>(keys: &Keys, records: impl Iterator<Item = Record<'a>>) -> (Shared, Vec<RecordError>) {
+    let (mut shared, mut strange) = (Shared::new(), Vec::new());
+    for Record { key, value, revision, .. } in records {
+        let Ok(key) = std::str::from_utf8(key) else { continue };
+        let Some((kind, name)) = key.strip_prefix(keys.prefix()).and_then(of_key) else { continue };
+        match from_json(&String::from_utf8_lossy(value)) {
+            Ok(value) => drop(shared.insert((kind, name.into()), Versioned { value, revision })),
+            Err(error) => strange.push(error),
+        }
+    }
+    (shared, strange)
+}
+
+/// The change that writes values (none: deleted) for names.
+pub fn put(keys: &Keys, values: &[(Kind, String, Option<String>)]) -> Change {
+    let put = |(kind, name, value): &(Kind, String, Option<String>)| Write::Put {
+        key: keys.named(kind.name(), name),
+        value: to_json(value.as_deref()),
+    };
+    Change { compares: Vec::new(), writes: values.iter().map(put).collect() }
+}
+
+/// The change that removes a record: nodes keep what they have, and it holds no longer for all.
+pub fn forget(keys: &Keys, kind: Kind, name: &str) -> Change {
+    Change { compares: Vec::new(), writes: vec![Write::Delete { key: keys.named(kind.name(), name) }] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record<'a>(key: &'a str, value: &'a str, revision: u64) -> Record<'a> {
+        Record { key: key.as_bytes(), value: value.as_bytes(), revision, lease: 0 }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let keys = Keys::of_shard("c", "-");
+        let values = [
+            (Kind::Setting, "maxmemory".to_owned(), Some("1gb".to_owned())),
+            (Kind::User, "a/b \"ü".to_owned(), Some("on >x ~*".to_owned())),
+            (Kind::Library, "old".to_owned(), None),
+        ];
+        let writes = put(&keys, &values).writes;
+        let pairs: Vec<(String, String)> = writes
+            .into_iter()
+            .map(|write| match write {
+                Write::Put { key, value } => (key, value),
+                Write::Delete { key } => panic!("{key}"),
+            })
+            .collect();
+        let records = pairs.iter().zip(7..).map(|((key, value), revision)| record(key, value, revision));
+        let (shared, strange) = read(&keys, records);
+        assert!(strange.is_empty(), "{strange:?}");
+        assert_eq!(shared.len(), 3);
+        for ((kind, name, value), revision) in values.iter().zip(7..) {
+            let found = &shared[&(*kind, Arc::from(name.as_str()))];
+            assert_eq!((found.value.as_deref(), found.revision), (value.as_deref(), revision));
+        }
+    }
+
+    #[test]
+    fn other_records_and_what_is_not_understood_are_passed_over() {
+        let keys = Keys::of_shard("c", "-");
+        let records = [
+            record("/braid/c/epoch", "4", 1),
+            record("/braid/c/known/n0", "{}", 1),
+            record("/braid/other/setting/hz", "{\"value\": \"1\"}", 1),
+            record("/braid/c/setting/", "{\"value\": \"1\"}", 1),
+            record("/braid/c/setting/hz", "{\"value\": 1}", 1),
+            record("/braid/c/user/x", "on", 1),
+            record("/braid/c/user/y", "{\"deleted\": false}", 1),
+        ];
+        let (shared, strange) = read(&keys, records.into_iter());
+        assert!(shared.is_empty(), "{shared:?}");
+        assert_eq!(strange.len(), 3);
+    }
+}

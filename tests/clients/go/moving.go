@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// go-redis's ClusterClient while the cluster changes. Usage: client-test moving PORT moves|failover
+//
+// Counts on many keys until its standard input ends: every reply must be what it is to be, and no error may come.
+// With `failover` primaries die: a request whose connection breaks is sent again by the library, so it may count
+// twice, but never goes back. Run by tests/clients/moving.rs.
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const movingKeys = 50
+
+func moving(port string, isExact bool) {
+	options := &redis.ClusterOptions{Addrs: []string{"127.0.0.1:" + port}}
+	if !isExact {
+		// Enough for a lease to end and a replica to take over.
+		options.MaxRedirects = 200
+		options.MinRetryBackoff, options.MaxRetryBackoff = 50*time.Millisecond, 200*time.Millisecond
+	}
+	client := redis.NewClusterClient(options)
+	defer client.Close()
+	var ended atomic.Value
+	ended.Store(false)
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		ended.Store(true)
+	}()
+	counted := make([]int, 4)
+	var group sync.WaitGroup
+	for worker := range counted {
+		group.Add(1)
+		go func(worker int) {
+			defer group.Done()
+			counted[worker] = movingWork(client, worker, isExact, func() bool { return ended.Load().(bool) })
+		}(worker)
+	}
+	group.Wait()
+	for _, count := range counted {
+		checks += count
+	}
+}
+
+func movingWork(client *redis.ClusterClient, worker int, isExact bool, hasEnded func() bool) int {
+	counts := make([]int64, movingKeys)
+	number := 0
+	for ; !hasEnded(); number++ {
+		index := number % movingKeys
+		key := fmt.Sprintf("go:%d:%d", worker, index)
+		var got int64
+		if number%2 == 0 {
+			got = must(client.Incr(ctx, key).Result())
+		} else {
+			// Two keys of one slot in a transaction.
+			var count *redis.IntCmd
+			_, err := client.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
+				count = pipe.Incr(ctx, key)
+				pipe.Set(ctx, "{"+key+"}:copy", counts[index]+1, 0)
+				return nil
+			})
+			must(0, err)
+			got = count.Val()
+		}
+		if got <= counts[index] || isExact && got != counts[index]+1 {
+			fmt.Printf("%s: %d after %d\n", key, got, counts[index])
+			os.Exit(1)
+		}
+		counts[index] = got
+	}
+	for index, count := range counts {
+		key := fmt.Sprintf("go:%d:%d", worker, index)
+		if got := must(client.Get(ctx, key).Int64()); count > 0 && got != count {
+			fmt.Printf("%s is %d, not %d\n", key, got, count)
+			os.Exit(1)
+		}
+	}
+	return number
+}

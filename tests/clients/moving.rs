@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Cluster clients while the cluster changes: slots move to and fro, a node joins, a primary hands
+//! over, another one dies. The programs see no error that their libraries do not retry themselves.
+//!
+//! A program works until its standard input ends, so a run is as long as the changes take.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+
+use braid_tests::Value;
+use braid_tests::cluster::Cluster;
+use rustix::process::Signal;
+
+use crate::{folder, is_skipped, java_program, judge};
+
+/// What happens while a program runs.
+#[derive(Clone, Copy, PartialEq)]
+enum Changes {
+    /// Slots go to and fro between two shards.
+    Moves,
+    /// Besides, a node joins, a primary hands over and another one dies.
+    Failover,
+}
+
+impl Changes {
+    fn name(self) -> &'static str {
+        match self {
+            Changes::Moves => "moves",
+            Changes::Failover => "failover",
+        }
+    }
+
+    fn start_cluster(self) -> Option<Cluster> {
+        match self {
+            Changes::Moves => Cluster::create(2, 2, &[]),
+            // No write that was acknowledged is lost, whoever dies.
+            Changes::Failover => Cluster::create(4, 2, &["--sync-writes", "yes"]),
+        }
+    }
+
+    fn make(self, cluster: &mut Cluster) {
+        for _ in 0..3 {
+            cluster.move_slots(0, 1, "0 4095");
+            cluster.move_slots(1, 0, "0 4095");
+        }
+        if self == Changes::Failover {
+            join(cluster);
+            hand_over(cluster);
+            kill(cluster);
+        }
+    }
+}
+
+fn leads(cluster: &Cluster, index: usize, seen_by: usize) -> bool {
+    let id = cluster.id(index);
+    cluster.lines(seen_by).iter().any(|line| line.starts_with(&id) && line.contains("master"))
+}
+
+/// A fifth node gets slots.
+fn join(cluster: &mut Cluster) {
+    cluster.add_node();
+    let port = cluster.nodes[0].port();
+    cluster.client(4).ok(&format!("CLUSTER MEET 127.0.0.1 {port}"));
+    let id = cluster.id(4);
+    cluster.wait_for("it has joined", || cluster.lines(0).iter().any(|line| line.starts_with(&id)));
+    cluster.move_slots(0, 4, "0 999");
+}
+
+/// The replica of the second shard takes over in good order.
+fn hand_over(cluster: &Cluster) {
+    cluster.wait_for("the replica is in sync", || {
+        cluster.client(3).call("CLUSTER FAILOVER") == Value::Simple("OK".into())
+    });
+    cluster.wait_for("it leads", || leads(cluster, 3, 4));
+}
+
+/// The primary of the first shard dies.
+fn kill(cluster: &mut Cluster) {
+    let info = |cluster: &Cluster| cluster.client(0).info("group");
+    cluster.wait_for("a replica is in sync", || info(cluster).contains("group_in_sync:n0,n2"));
+    cluster.nodes[0].signal(Signal::KILL);
+    cluster.nodes[0].wait();
+    cluster.wait_for("the replica has taken over", || leads(cluster, 2, 4));
+}
+
+/// Starts a program, changes the cluster, and has the program end.
+fn run(changes: Changes, language: &str, installed: &str, command: impl FnOnce(&Path) -> Command) {
+    let folder = folder(language);
+    if is_skipped(language, &folder.join(installed)) {
+        return;
+    }
+    let Some(mut cluster) = changes.start_cluster() else { return };
+    let mut command = command(&folder);
+    command.args([&cluster.nodes[0].port().to_string(), changes.name()]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut program = command.spawn().expect("the program starts");
+    let name = language.to_owned();
+    cluster.wait_for("the program works", || count(&cluster, &name) > 0);
+    changes.make(&mut cluster);
+    drop(program.stdin.take());
+    judge(language, &program.wait_with_output().expect("it ends"));
+}
+
+/// Keys of all nodes.
+fn count(cluster: &Cluster, what: &str) -> i64 {
+    let of = |index: usize| match cluster.client(index).call("DBSIZE") {
+        Value::Integer(count) => count,
+        other => panic!("{what}: {other}"),
+    };
+    (0..cluster.nodes.len()).map(of).sum()
+}
+
+fn python(changes: Changes) {
+    run(changes, "python", "venv/bin/python", |folder| {
+        let mut command = Command::new(folder.join("venv/bin/python"));
+        command.arg(folder.join("moving.py"));
+        command
+    });
+}
+
+#[test]
+fn python_while_slots_move() {
+    python(Changes::Moves);
+}
+
+#[test]
+fn python_while_primaries_change() {
+    python(Changes::Failover);
+}
+
+fn go(changes: Changes) {
+    run(changes, "go", "bin/client-test", |folder| {
+        let mut command = Command::new(folder.join("bin/client-test"));
+        command.arg("moving");
+        command
+    });
+}
+
+#[test]
+fn go_while_slots_move() {
+    go(Changes::Moves);
+}
+
+#[test]
+fn go_while_primaries_change() {
+    go(Changes::Failover);
+}
+
+#[test]
+fn node_while_slots_move() {
+    run(Changes::Moves, "node", "node_modules/redis", |folder| {
+        let mut command = Command::new("node");
+        command.arg(folder.join("moving.mjs"));
+        command
+    });
+}
+
+#[test]
+fn java_while_slots_move() {
+    run(Changes::Moves, "java", "target/client-test.jar", |folder| java_program(folder, "Moving"));
+}
+
+#[test]
+fn rust_while_slots_move() {
+    let changes = Changes::Moves;
+    let Some(mut cluster) = changes.start_cluster() else { return };
+    let address = format!("redis://127.0.0.1:{}", cluster.nodes[0].port());
+    let client = redis::cluster::ClusterClient::new([address]).expect("an address");
+    let mut connection = client.get_connection().expect("a cluster");
+    let stopped = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let work = scope.spawn(|| {
+            let mut counts = [0u64; 200];
+            for index in (0..counts.len()).cycle().take_while(|_| !stopped.load(Relaxed)) {
+                counts[index] += 1;
+                let mut incr = redis::cmd("INCR");
+                let count: u64 = incr.arg(format!("rust:{index}")).query(&mut connection).expect("no error");
+                assert_eq!(count, counts[index], "rust:{index}");
+            }
+            counts.iter().sum::<u64>()
+        });
+        changes.make(&mut cluster);
+        stopped.store(true, Relaxed);
+        assert!(work.join().expect("every count is right") > 0);
+    });
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Moves of 4,096 slots with much data under load, in rounds with faults: the source or the target is
+//! killed, or etcd stops for a while. Takes minutes and gigabytes, so it runs by command:
+//!
+//!   BRAID_MOVE_MB=2048 BRAID_MOVE_ROUNDS=8 cargo test -p braid-tests --test cluster big_moves -- --ignored --nocapture
+//!
+//! Clients change keys in transactions meanwhile, and know what every reply has to be. After each
+//! round all keys are there, each of them once.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use braid_tests::{RawClient, Value, random, request};
+use rustix::process::Signal;
+
+use crate::Cluster;
+use crate::moves::{Load, begin, keys_of, leads, newest, ok};
+
+/// The slots that move.
+const SLOTS: u16 = 4096;
+const VALUE: usize = 4096;
+/// Requests in flight while the cluster is filled.
+const DEPTH: usize = 256;
+const CLIENTS: usize = 2;
+
+/// What happens in a round.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Fault {
+    None,
+    Source,
+    Target,
+    Etcd,
+}
+
+/// Hash tags of the slots that move.
+fn tags(client: &mut RawClient) -> Vec<String> {
+    let all: Vec<String> = (0..4 * usize::from(SLOTS)).map(|number| format!("t{number}")).collect();
+    let mut found = Vec::new();
+    for chunk in all.chunks(DEPTH) {
+        let requests =
+            chunk.iter().flat_map(|tag| request(&format!("CLUSTER KEYSLOT {tag}"))).collect::<Vec<u8>>();
+        client.send(&requests);
+        for tag in chunk {
+            if matches!(client.read(), Value::Integer(slot) if slot < i64::from(SLOTS)) {
+                found.push(tag.clone());
+            }
+        }
+    }
+    found
+}
+
+fn key(tags: &[String], number: usize) -> String {
+    format!("fill:{{{}}}:{number}", tags[number % tags.len()])
+}
+
+fn value(number: usize) -> String {
+    format!("{number:016}").repeat(VALUE / 16)
+}
+
+fn fill(client: &mut RawClient, tags: &[String], count: usize) {
+    let numbers: Vec<usize> = (0..count).collect();
+    for chunk in numbers.chunks(DEPTH) {
+        let requests =
+            chunk.iter().flat_map(|&number| request(&format!("SET {} {}", key(tags, number), value(number))));
+        client.send(&requests.collect::<Vec<u8>>());
+        chunk.iter().for_each(|_| assert_eq!(client.read(), ok()));
+    }
+}
+
+/// The primaries of the two shards: the one with the slots first.
+fn leaders(cluster: &Cluster) -> (usize, usize) {
+    let mut found = (0, 0);
+    cluster.wait_for("both shards are led, and their replicas in sync", || {
+        let leaders: Vec<usize> = (0..4)
+            .filter(|&index| leads(cluster, index))
+            .filter(|&index| {
+                let info = cluster.client(index).info("group");
+                info.lines().any(|line| line.starts_with("group_in_sync:") && line.contains(','))
+            })
+            .collect();
+        let [one, other] = leaders[..] else { return false };
+        let has_them = |index: usize| match cluster.client(index).call("CLUSTER COUNTKEYSINSLOT 0") {
+            Value::Integer(_) => cluster.lines(index).iter().any(|line| {
+                line.contains("myself")
+                    && line.split_whitespace().skip(8).any(|range| range.starts_with("0-"))
+            }),
+            _ => false,
+        };
+        found = if has_them(one) { (one, other) } else { (other, one) };
+        has_them(found.0)
+    });
+    found
+}
+
+/// Moves the slots, however often that has to be begun. How long the move took that succeeded.
+fn move_them(cluster: &Cluster, from: usize, to: usize) -> Option<Duration> {
+    let started = Instant::now();
+    let range = format!("0 {}", SLOTS - 1);
+    if begin(cluster, from, to, &range) != ok() {
+        return None;
+    }
+    loop {
+        // Either of them may be dead.
+        let reached = std::panic::catch_unwind(|| newest(cluster, from)).ok().flatten();
+        match reached.as_ref().map(|(state, _)| state.as_str()) {
+            Some("success") => return Some(started.elapsed()),
+            Some("failed") | None => return None,
+            Some(_) => std::thread::sleep(Duration::from_millis(5)),
+        }
+    }
+}
+
+#[test]
+#[ignore = "takes minutes and gigabytes: by command"]
+fn gigabytes_move_under_load_with_faults() {
+    let megabytes = random::number("BRAID_MOVE_MB", 512) as usize;
+    let rounds = random::number("BRAID_MOVE_ROUNDS", 4) as usize;
+    let mut random = random::source("big_moves");
+    let durable = ["--sync-writes", "yes", "--client-output-buffer-limit", "replica 4gb 4gb 0"];
+    let Some(mut cluster) = Cluster::create(4, 2, &durable) else { return };
+    let tags = tags(&mut cluster.client(0));
+    let count = (megabytes << 20) / VALUE;
+    leaders(&cluster);
+    fill(&mut cluster.client(0), &tags, count);
+    println!("{count} keys of {VALUE} bytes in {SLOTS} slots");
+    let mut usual = Duration::from_secs(2);
+    let mut loaded = 0;
+    for round in 0..rounds {
+        let fault = [Fault::None, Fault::Source, Fault::Target, Fault::Etcd][round % 4];
+        let (from, to) = leaders(&cluster);
+        let stop = AtomicBool::new(false);
+        let (took, changes, longest, keys) = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..CLIENTS)
+                .map(|client| {
+                    let mut load = Load::new(&cluster, 100 * (round + 1) + client);
+                    let stop = &stop;
+                    scope.spawn(move || {
+                        let mut number = 0;
+                        while !stop.load(Relaxed) {
+                            load.step(number);
+                            number += 1;
+                        }
+                        load.check();
+                        (number, load.longest, 3 * load.counters.iter().filter(|&&count| count > 0).count())
+                    })
+                })
+                .collect();
+            std::thread::sleep(Duration::from_millis(500));
+            let mover = scope.spawn(|| move_them(&cluster, from, to));
+            if fault != Fault::None {
+                std::thread::sleep(usual.mul_f64(random.f64()));
+            }
+            match fault {
+                Fault::None => {}
+                Fault::Source => cluster.nodes[from].signal(Signal::KILL),
+                Fault::Target => cluster.nodes[to].signal(Signal::KILL),
+                Fault::Etcd => {
+                    cluster.etcd.pause();
+                    std::thread::sleep(Duration::from_secs(3));
+                    cluster.etcd.resume();
+                }
+            }
+            let took = mover.join().unwrap_or(None);
+            // Until the rest goes on.
+            std::thread::sleep(Duration::from_secs(if fault == Fault::None { 1 } else { 5 }));
+            stop.store(true, Relaxed);
+            let mut sums = (0, Duration::ZERO, 0);
+            for thread in threads {
+                let (number, longest, keys) = thread.join().expect("every reply is right");
+                sums = (sums.0 + number, sums.1.max(longest), sums.2 + keys);
+            }
+            (took, sums.0, sums.1, sums.2)
+        });
+        loaded += keys;
+        if fault == Fault::None {
+            usual = took.expect("without a fault it succeeds");
+        }
+        if let Some(dead) =
+            [(Fault::Source, from), (Fault::Target, to)].iter().find(|(what, _)| *what == fault)
+        {
+            cluster.nodes[dead.1].wait();
+            cluster.restart(dead.1);
+            cluster.wait_until_ready(2);
+        }
+        let (holder, other) = leaders(&cluster);
+        let mut sum = 0;
+        let is_whole = braid_tests::wait_for_within(Duration::from_secs(120), || {
+            sum = keys_of(&cluster, &[holder, other]);
+            sum == (count + loaded) as i64
+        });
+        assert!(is_whole, "round {round}: {sum} keys, not {}\n{}", count + loaded, cluster.logs());
+        let mut client = cluster.client(holder);
+        for _ in 0..2000 {
+            let number = random.usize(0..count);
+            assert_eq!(
+                client.call(&format!("GET {}", key(&tags, number))),
+                Value::Bulk(value(number).into())
+            );
+        }
+        println!(
+            "round {round}, {fault:?}: {}, {changes} transactions, longest wait {longest:?}; slots at node {holder}",
+            took.map_or("the move failed, the slots stayed".to_owned(), |took| format!("moved in {took:?}"))
+        );
+    }
+}
