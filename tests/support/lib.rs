@@ -11,6 +11,8 @@
 //! - `BRAID_TEST_ARGS`: arguments added to every start of it, for example `--threading-model handoff`.
 //! - `BRAID_PEERS_DIR`: folder with stock servers to compare with: `redis-server` 8, `valkey-server` 9,
 //!   `redis7-server`, and `etcd`.
+//! - `BRAID_TEST_PROGRAMS`: folder with the tools of this workspace, such as `braid-top`, as they are to be
+//!   tested. Default: they are built.
 //! - `BRAID_SEED`: seed of the random tests; without it a new one is drawn and printed.
 //! - the variables of one kind of test only are in the header of its `main.rs`.
 

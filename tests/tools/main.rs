@@ -4,7 +4,7 @@
 //!
 //!   cargo test -p braid-tests --test tools
 //!
-//! The programs are looked for beside the test executable and built if they are not there.
+//! The programs are those in `BRAID_TEST_PROGRAMS`; without it they are built.
 
 mod bench;
 mod cluster;
@@ -13,8 +13,11 @@ mod top;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// The path of a program of this workspace; built once if need be.
+/// The path of a program of this workspace; built if need be.
 fn program(name: &str) -> PathBuf {
+    if let Some(folder) = std::env::var_os("BRAID_TEST_PROGRAMS") {
+        return PathBuf::from(folder).join(name);
+    }
     let test = std::env::current_exe().expect("the test's own path");
     let profile = test.parent().and_then(|deps| deps.parent()).expect("target/PROFILE/deps/TEST");
     let path = profile.join(name);
