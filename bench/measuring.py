@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What bench/types, bench/operators and bench/append_only share: servers in turn, the processor time of each per command, a table.
+"""What bench/types, bench/operators, bench/group and bench/append_only share: servers in turn, the processor time of each per command, a table.
 
 Each server runs on processor 0 with persistence off, the load generator (redis-benchmark's options; the variable BENCH
 names another program) on processor 1, together with the clients that listen.
@@ -42,11 +42,15 @@ def encode(*parts):
     return b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(p), p) for p in parts)
 
 
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
 class Server:
     def __init__(self, line, folder, *more, processors="0"):
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            self.port = s.getsockname()[1]
+        self.port = free_port()
         argv = (["taskset", "-c", processors] if processors else []) + shlex.split(line)
         argv += ["--port", str(self.port), "--save", "", "--dir", folder, *more]
         self.process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

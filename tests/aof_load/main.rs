@@ -188,6 +188,18 @@ fn nobody_is_asked_for_rights_or_memory() {
 }
 
 #[test]
+fn scripts_in_the_file_of_a_replica_write() {
+    let place = DataFolder::of(commands(&[
+        "EVAL return(redis.call('set',KEYS[1],'100')) 1 foo",
+        "EVAL return(redis.call('incr',KEYS[1])) 1 foo",
+    ]));
+    let port = free_port().to_string();
+    let server =
+        place.start(&["--replicaof", "127.0.0.1", &port]);
+    assert_eq!(server.connect().call("GET foo").text(), "101");
+}
+
+#[test]
 fn a_file_that_ends_within_a_command_is_cut() {
     let good = commands(&["SET a 1", "SET b 2"]);
     for tail in [&b"*3\r\n$3\r\nSET\r\n$1\r\nc"[..], b"*", b"*3\r", b"*3\r\n$3\r\nSET\r\n$1000\r\nabc"] {

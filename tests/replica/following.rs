@@ -4,8 +4,8 @@
 
 use braid_tests::certificates::certificates;
 use braid_tests::random::source;
-use braid_tests::server::{Options, Peer, free_port, peer, program_under_test};
-use braid_tests::{RawClient, TestServer, wait_for};
+use braid_tests::server::{Options, Peer, free_port, peer, program_under_test, stock};
+use braid_tests::{RawClient, TestServer, wait_for, words};
 use rustix::process::Signal;
 
 use crate::fill::fill;
@@ -386,9 +386,65 @@ fn clients_of_a_replica_see_what_they_would_at_a_stock_server() {
         its.info_field("replication", "master_link_status").as_deref() == Some("down")
     });
     assert!(its.call("GET a").text().starts_with("MASTERDOWN"));
-    assert!(its.call("EVAL \"return redis.call('GET', 'a')\" 0").text().contains("stale"));
+    assert!(its.call("EVAL \"return redis.call('GET', 'a')\" 0").text().starts_with("MASTERDOWN"));
     its.ok("REPLICAOF NO ONE");
     its.ok("SET a 1");
+}
+
+/// Scripts that declare what they do, and one that declares nothing.
+const SCRIPTS: [&str; 5] = [
+    "#!lua\nreturn redis.call('GET', KEYS[1])",
+    "#!lua flags=no-writes\nreturn redis.call('GET', KEYS[1])",
+    "#!lua flags=allow-stale,no-writes\nreturn 1",
+    "return redis.call('SET', KEYS[1], 'v')",
+    "return 1",
+];
+
+/// What a replica says to them: run at once, and in transactions, with and without its primary.
+fn said_to_scripts(program: &Peer) -> Vec<String> {
+    let server = TestServer::start(&USUAL);
+    let replica = start(program, &["--repl-diskless-sync-delay", "0"]);
+    let mut its = replica.connect();
+    let mut said = Vec::new();
+    let mut ask = |client: &mut RawClient, words: &[&str]| {
+        client.send(&words::encode(words));
+        said.push(format!("{words:?}: {}", client.read()));
+    };
+    let script = |script: &'static str| ["EVAL", script, "1", "key"];
+    // Queued by what is a primary still.
+    let mut queued: Vec<RawClient> = SCRIPTS.iter().map(|_| replica.connect()).collect();
+    for (client, text) in queued.iter_mut().zip(SCRIPTS) {
+        ask(client, &["MULTI"]);
+        ask(client, &script(text));
+    }
+    follow(&mut its, &server);
+    wait_until_in_sync(&mut server.connect(), &mut its);
+    let mut all = |its: &mut RawClient, queued: Vec<RawClient>| {
+        for mut client in queued {
+            ask(&mut client, &["EXEC"]);
+        }
+        for text in SCRIPTS {
+            ask(its, &script(text));
+            ask(its, &["EVAL_RO", text, "1", "key"]);
+            ask(its, &["MULTI"]);
+            ask(its, &script(text));
+            ask(its, &["EXEC"]);
+        }
+    };
+    all(&mut its, queued);
+    its.ok("CONFIG SET replica-serve-stale-data no");
+    server.signal(Signal::KILL);
+    wait_for("the link is down", || {
+        its.info_field("replication", "master_link_status").as_deref() == Some("down")
+    });
+    all(&mut its, Vec::new());
+    said
+}
+
+#[test]
+fn scripts_are_refused_by_what_they_declare_as_by_a_stock_server() {
+    let Some((stock, own)) = stock().zip(peer(program_under_test())) else { return };
+    assert_eq!(said_to_scripts(&own), said_to_scripts(&stock));
 }
 
 #[test]

@@ -37,6 +37,22 @@ fn with_too_few_replicas_nothing_is_written() {
 }
 
 #[test]
+fn writes_are_allowed_as_soon_as_a_replica_is_online() {
+    const TRIES: usize = 5;
+    let server = primary(&["--min-replicas-to-write", "1"]);
+    let mut client = server.connect();
+    let mut at_once = |_: &usize| {
+        wait_for("nobody is there", || client.call("SET k v").is_error());
+        let (_link, ..) = raw::attached(&server);
+        wait_for("it is online", || client.call("INFO replication").text().contains("state=online"));
+        client.call("SET k v") == Value::ok()
+    };
+    // Not with the next look at all replicas, which is once a second.
+    let allowed = (0..TRIES).filter(&mut at_once).count();
+    assert!(allowed * 2 > TRIES, "{allowed} of {TRIES}");
+}
+
+#[test]
 fn a_replica_that_is_too_far_behind_is_cut_off() {
     let Some(peer) = any_peer() else { return };
     let server = primary(&["--repl-backlog-size", "16kb"]);

@@ -110,6 +110,7 @@ impl Engine {
             replica.set_stage(if is_loading { Stage::Copying } else { Stage::Online });
             replication.partial.fetch_add(1, Relaxed);
             log::info!("Partial resynchronization request from {name} accepted.");
+            self.count_good_replicas(now_ms);
         } else {
             replication.full.fetch_add(1, Relaxed);
             if position.is_some_and(|position| position.id != b"?") {
@@ -233,6 +234,7 @@ impl Engine {
         replica.has_acknowledged.store(true, Relaxed);
         if replica.stage() == Stage::Copying && replica.options.rdb_client.is_some() {
             replica.set_stage(Stage::Online);
+            self.count_good_replicas(now_ms);
         }
         replica.acknowledged_ms.store(now_ms, Relaxed);
         if replica.awaits_acknowledgement.swap(false, Relaxed) {

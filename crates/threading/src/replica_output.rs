@@ -149,6 +149,8 @@ impl ReplicaOutput {
             Phase::Synced { marked } => {
                 let marked = *marked;
                 self.replica.full_sync_sent(marked);
+                // Writes may have waited for one more.
+                context.engine.count_good_replicas(context.now_ms);
                 if self.position.is_none() {
                     log::info!(
                         "Close the connection with replica {} as its copy is complete",

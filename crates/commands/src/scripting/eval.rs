@@ -4,8 +4,8 @@
 use braid_clients::busy::ScriptKind;
 use braid_engine::{Call, Engine, Row};
 use braid_scripting::cache::parse_sha;
+use braid_scripting::parse_shebang;
 use braid_scripting::thread_vms::ThreadVms;
-use braid_scripting::{ScriptFlags, parse_shebang};
 use braid_spec::{Behavior, CommandError, CommandResult, Flags, Group, Scope};
 
 use super::run::{self, Program};
@@ -64,22 +64,15 @@ enum By {
     Sha,
 }
 
-/// Whether a script may write, by what its first line declares.
-pub(super) fn may_write(_: &Engine, args: &[&[u8]]) -> bool {
-    // One that cannot be read waits as well; it is refused later.
-    args.get(1).is_none_or(|body| parse_shebang(body).map_or(true, |(flags, _)| declares_writes(flags)))
+/// What the first line of a script declares. One that cannot be read is refused later.
+pub(super) fn declares(_: &Engine, args: &[&[u8]]) -> Option<Flags> {
+    let (flags, _) = parse_shebang(args.get(1)?).ok()?;
+    run::declared(flags)
 }
 
 /// The same of a script that the server knows.
-pub(super) fn sha_may_write(engine: &Engine, args: &[&[u8]]) -> bool {
-    let script =
-        args.get(1).and_then(|text| parse_sha(text)).and_then(|sha| engine.scripts.cache.script(&sha));
-    script.is_none_or(|script| declares_writes(script.flags))
-}
-
-/// Those that declare nothing may do everything.
-fn declares_writes(flags: ScriptFlags) -> bool {
-    flags.has(ScriptFlags::UNDECLARED) || !flags.has(ScriptFlags::NO_WRITES)
+pub(super) fn sha_declares(engine: &Engine, args: &[&[u8]]) -> Option<Flags> {
+    run::declared(engine.scripts.cache.script(&parse_sha(args.get(1)?)?)?.flags)
 }
 
 pub(super) fn eval(call: &mut Call) -> CommandResult {

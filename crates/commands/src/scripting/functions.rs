@@ -8,7 +8,6 @@
 use braid_clients::busy::ScriptKind;
 use braid_engine::{Call, Engine, Row};
 use braid_group::cluster::shared::Kind;
-use braid_scripting::ScriptFlags;
 use braid_scripting::function_libraries::{Libraries, Library, Policy};
 use braid_scripting::key_analysis::Reach;
 use braid_scripting::thread_vms::ThreadVms;
@@ -76,10 +75,10 @@ pub(super) const SUBCOMMANDS: &[Row] = &[
 /// Milliseconds after which loading a library is given up.
 const LOAD_TIMEOUT: std::time::Duration = std::time::Duration::from_millis(500);
 
-/// Whether a function may write, by its flags.
-pub(super) fn may_write(engine: &Engine, args: &[&[u8]]) -> bool {
-    let found = args.get(1).and_then(|name| engine.scripts.cache.libraries().function(name));
-    found.is_none_or(|(library, index)| !library.functions[index].flags.has(ScriptFlags::NO_WRITES))
+/// What a function has been registered with.
+pub(super) fn declares(engine: &Engine, args: &[&[u8]]) -> Option<Flags> {
+    let (library, index) = engine.scripts.cache.libraries().function(args.get(1)?)?;
+    run::declared(library.functions[index].flags)
 }
 
 pub(super) fn fcall(call: &mut Call) -> CommandResult {

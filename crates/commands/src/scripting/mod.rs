@@ -36,34 +36,37 @@ const DEPENDS: &str = "Depends on the script that is executed.";
 pub const COMMANDS: &[Row] = &[
     runs("eval", eval::eval)
         .flags(CHANGE)
-        .may_write(eval::may_write)
+        .declares(eval::declares)
         .keys(&[CHANGED.notes(UNKNOWN_CHANGE)])
         .docs("2.6.0", "Runs a script.", DEPENDS)
         .syntax("script:string numkeys:integer [key:key...] [arg:string...]"),
     runs("evalsha", eval::eval_sha)
         .flags(CHANGE)
-        .may_write(eval::sha_may_write)
+        .declares(eval::sha_declares)
         .keys(&[CHANGED])
         .docs("2.6.0", "Runs a script that the server knows, by its SHA-1.", DEPENDS)
         .syntax("sha1:string numkeys:integer [key:key...] [arg:string...]"),
     runs("eval_ro", eval::eval_read_only)
         .flags(READ)
+        .declares(eval::declares)
         .keys(&[READ_ONLY.notes(UNKNOWN_READ)])
         .docs("7.0.0", "Runs a script that only reads.", DEPENDS)
         .syntax("script:string numkeys:integer [key:key...] [arg:string...]"),
     runs("evalsha_ro", eval::eval_sha_read_only)
         .flags(READ)
+        .declares(eval::sha_declares)
         .keys(&[READ_ONLY])
         .docs("7.0.0", "Runs a script that only reads and that the server knows, by its SHA-1.", DEPENDS)
         .syntax("sha1:string numkeys:integer [key:key...] [arg:string...]"),
     runs("fcall", functions::fcall)
         .flags(CHANGE)
-        .may_write(functions::may_write)
+        .declares(functions::declares)
         .keys(&[CHANGED.notes(UNKNOWN_CHANGE)])
         .docs("7.0.0", "Calls a function.", "Depends on the function that is executed.")
         .syntax("function:string numkeys:integer [key:key...] [arg:string...]"),
     runs("fcall_ro", functions::fcall_read_only)
         .flags(READ)
+        .declares(functions::declares)
         .keys(&[READ_ONLY.notes(UNKNOWN_READ)])
         .docs("7.0.0", "Calls a function that only reads.", "Depends on the function that is executed.")
         .syntax("function:string numkeys:integer [key:key...] [arg:string...]"),

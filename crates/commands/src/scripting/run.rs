@@ -36,7 +36,7 @@ use braid_resp::reply::{Mark, ReplyBuffer};
 use braid_scripting::key_analysis::Reach;
 use braid_scripting::speculation::SpeculationHistory;
 use braid_scripting::{Called, Ended, Function, Host, Level, LuaVm, ScriptFlags, Verdict};
-use braid_spec::{CommandError, CommandResult};
+use braid_spec::{CommandError, CommandResult, Flags};
 use smallvec::SmallVec;
 
 /// Time after which a run can be seen and ended.
@@ -81,9 +81,30 @@ pub(super) fn split_arguments<'a>(
     }
 }
 
+/// What a script with these flags does and can stand, as flags of a command; nothing if it declares
+/// nothing.
+pub(super) fn declared(flags: ScriptFlags) -> Option<Flags> {
+    if flags.has(ScriptFlags::UNDECLARED) {
+        return None;
+    }
+    let mut own = Flags::NONE;
+    if !flags.has(ScriptFlags::NO_WRITES) {
+        own = own | Flags::WRITE;
+        if !flags.has(ScriptFlags::ALLOW_OOM) {
+            own = own | Flags::DENYOOM;
+        }
+    }
+    Some(if flags.has(ScriptFlags::ALLOW_STALE) { own | Flags::STALE } else { own })
+}
+
 /// Refuses a script that says itself that it cannot run now.
 pub(super) fn check(call: &Call, program: &Program<'_>) -> CommandResult {
     let flags = program.flags;
+    let attention = call.engine.attention.get();
+    // Scripts that declare nothing are refused as a whole, too: not at the first key that they read.
+    if attention & STALE != 0 && !call.session.is_replay && !flags.has(ScriptFlags::ALLOW_STALE) {
+        return Err(CommandError::text(script::NO_LINK));
+    }
     if flags.has(ScriptFlags::UNDECLARED) {
         return Ok(());
     }
@@ -95,13 +116,6 @@ pub(super) fn check(call: &Call, program: &Program<'_>) -> CommandResult {
     if call.engine.keyspace.is_by_slot() && flags.has(ScriptFlags::NO_CLUSTER) {
         return Err(CommandError::text("ERR Can not run script on cluster, 'no-cluster' flag is set."));
     }
-    let attention = call.engine.attention.get();
-    if attention & STALE != 0 && !flags.has(ScriptFlags::ALLOW_STALE) {
-        return Err(CommandError::text(script::NO_LINK));
-    }
-    if program.read_only && !flags.has(ScriptFlags::NO_WRITES) {
-        return Err(CommandError::text("ERR Can not execute a script with write flag using *_ro command."));
-    }
     if is_out_of_memory(call.engine, call.session)
         && !flags.has(ScriptFlags::ALLOW_OOM)
         && !flags.has(ScriptFlags::NO_WRITES)
@@ -112,6 +126,9 @@ pub(super) fn check(call: &Call, program: &Program<'_>) -> CommandResult {
         script::write_refusal(call.engine, call.session).filter(|_| !flags.has(ScriptFlags::NO_WRITES))
     {
         return Err(error);
+    }
+    if program.read_only && !flags.has(ScriptFlags::NO_WRITES) {
+        return Err(CommandError::text("ERR Can not execute a script with write flag using *_ro command."));
     }
     Ok(())
 }

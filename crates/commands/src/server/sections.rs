@@ -233,6 +233,8 @@ fn clients(fields: &mut Fields<'_>) {
 fn memory(fields: &mut Fields<'_>) {
     let engine = fields.engine;
     let config = &engine.config;
+    // Beside the memory in use: who takes their difference wants both of one moment.
+    engine.note_uncounted_bytes();
     let report = Report::take(engine);
     fields.bytes("used_memory", report.total as u64);
     fields.bytes("used_memory_rss", report.resident as u64);
@@ -271,11 +273,14 @@ fn memory(fields: &mut Fields<'_>) {
         fields.ratio(&format!("{name}_ratio"), share.ratio);
         fields.field(format_args!("{name}_bytes"), share.bytes);
     }
-    engine.note_uncounted_bytes();
     fields.field("mem_not_counted_for_evict", engine.uncounted_bytes.load(Relaxed));
     // What is kept for replicas and their backlog is the same: the journal.
     let backlog = engine.keyspace.journal.backlog().map_or(0, |kept| kept.len);
-    let behind = |replica: &Arc<Replica>| replica.record.reply_bytes.load(Relaxed) as u64;
+    // One that was killed is gone for all, though its loop closes it later.
+    let behind = |replica: &Arc<Replica>| {
+        let is_gone = replica.record.has(client_flags::CLOSE_NOW);
+        if is_gone { 0 } else { replica.record.reply_bytes.load(Relaxed) as u64 }
+    };
     fields.field("mem_replication_backlog", backlog);
     let buffers = if backlog > 0 { engine.keyspace.journal.memory_bytes() as u64 } else { 0 };
     fields.field("mem_total_replication_buffers", buffers);

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_config::ProtectedAction;
 
-use super::data::{DATA, is_exec, queue_has, serves_data, writes};
+use super::data::{DATA, declared, has, is_exec, queue_has, serves_data, writes};
 use super::{Request, Worker, follow_up, slots};
 use crate::engine::Engine;
 use crate::memory::{Room, make_room};
@@ -51,7 +51,8 @@ impl<'r> Asked<'r> {
     pub fn is_outdated(&self) -> bool {
         let attention = self.engine.attention.get();
         is_held_back(self, attention)
-            || attention & (READ_ONLY | LOADING) == READ_ONLY && writes(self.engine, self.queue, self.command)
+            || attention & (READ_ONLY | LOADING) == READ_ONLY
+                && writes(self.engine, self.queue, self.command, self.args)
     }
 }
 
@@ -85,7 +86,7 @@ pub(super) fn is_held_back(asked: &Asked<'_>, attention: u64) -> bool {
             // Where to send a client is not certain before the replica has taken over.
             if attention & REPLICA != 0
                 && engine.replication.failover.phase() == FailoverPhase::InProgress
-                && is_redirected(engine, session, *queue, command)
+                && is_redirected(engine, session, *queue, command, args)
             {
                 return true;
             }
@@ -146,9 +147,7 @@ fn reaches_held_slot(asked: &Asked<'_>) -> bool {
 fn may_write(engine: &Engine, command: &Command, args: &[&[u8]]) -> bool {
     let spec = command.spec;
     spec.flags.any(Flags::WRITE | Flags::MAY_REPLICATE)
-        && engine.bodies[command.id as usize]
-            .and_then(|body| body.may_write)
-            .is_none_or(|test| test(engine, args))
+        && declared(engine, command, args).is_none_or(|own| own.has(Flags::WRITE))
 }
 
 /// True if the command is queued by MULTI.
@@ -205,10 +204,10 @@ pub(super) fn check(
         return Err(CommandError::text(MAY_NOT_SERVE));
     }
     if attention & FORMER_PRIMARY != 0 && serves_data(engine, session.queue.as_deref(), command) {
-        check_former(engine, session, command)?;
+        check_former(engine, session, command, args)?;
     }
     if attention & REPLICA != 0
-        && is_redirected(engine, session, session.queue.as_deref(), command)
+        && is_redirected(engine, session, session.queue.as_deref(), command, args)
         && let Some(error) = engine.redirection(&session.record)
     {
         return Err(error);
@@ -224,26 +223,26 @@ pub(super) fn check(
     }
     if attention & LOADING != 0 {
         // Nothing is evicted while loading: the dataset fitted before.
-        let allowed = has_throughout(engine, session.queue.as_deref(), command, Flags::LOADING);
+        let allowed = has_throughout(engine, session.queue.as_deref(), command, args, Flags::LOADING);
         return if allowed { Ok(()) } else { Err(CommandError::text(LOADING_REFUSAL)) };
     }
     if attention & LOADING_BESIDE != 0 && flags.has(Flags::NO_ASYNC_LOADING) {
         return Err(CommandError::text(LOADING_REFUSAL));
     }
-    if attention & FEW_REPLICAS != 0 && writes(engine, session.queue.as_deref(), command) {
+    if attention & FEW_REPLICAS != 0 && writes(engine, session.queue.as_deref(), command, args) {
         return Err(CommandError::text(TOO_FEW_REPLICAS));
     }
     if attention & FEW_IN_SYNC != 0
         && engine.waits_for_members(session)
-        && writes(engine, session.queue.as_deref(), command)
+        && writes(engine, session.queue.as_deref(), command, args)
     {
         return Err(few_in_sync(engine));
     }
     if attention & (READ_ONLY | STALE) != 0 {
-        check_role(engine, session.queue.as_deref(), command, attention)?;
+        check_role(engine, session.queue.as_deref(), command, args, attention)?;
     }
     if attention & (WRITES_REFUSED | SNAPSHOT_FULL | APPEND_ONLY_FAILED | JOURNAL_FULL) != 0 {
-        check_disk(engine, worker, session, command, attention)?;
+        check_disk(engine, worker, session, (command, args), attention)?;
     }
     if attention & MEMORY_LIMIT != 0 {
         // Every command gives eviction a slice, so that reads help to get below the limit, too.
@@ -253,7 +252,7 @@ pub(super) fn check(
         }
         follow_up(engine, worker);
         session.out_of_memory = room == Room::None;
-        let needs = flags.has(Flags::DENYOOM)
+        let needs = has(engine, command, args, Flags::DENYOOM)
             || (is_exec(command) && queue_has(engine, session.queue.as_deref(), Flags::DENYOOM));
         if room == Room::None && needs {
             return Err(CommandError::text("OOM command not allowed when used memory > 'maxmemory'."));
@@ -262,31 +261,46 @@ pub(super) fn check(
     Ok(())
 }
 
-/// Whether a request, and all that it executes, have one of these flags.
-fn has_throughout(engine: &Engine, queue: Option<&Queue>, command: &Command, flags: Flags) -> bool {
-    let has = |command: &Command| command.spec.flags.any(flags);
+/// Whether a request, and all that it executes, have a flag.
+fn has_throughout(
+    engine: &Engine,
+    queue: Option<&Queue>,
+    command: &Command,
+    args: &[&[u8]],
+    flag: Flags,
+) -> bool {
     let executed = queue.filter(|_| is_exec(command));
-    has(command)
-        && executed
-            .is_none_or(|queue| queue.commands.iter().all(|queued| has(engine.commands.get(queued.command))))
+    let queued_has = |queued: &Queued| has(engine, engine.commands.get(queued.command), &queued.args(), flag);
+    has(engine, command, args, flag) && executed.is_none_or(|queue| queue.commands.iter().all(queued_has))
 }
 
 /// Whether a replica does not serve a request, since its client knows redirections.
-fn is_redirected(engine: &Engine, session: &Session, queue: Option<&Queue>, command: &Command) -> bool {
+fn is_redirected(
+    engine: &Engine,
+    session: &Session,
+    queue: Option<&Queue>,
+    command: &Command,
+    args: &[&[u8]],
+) -> bool {
     let reads = command.spec.flags.has(Flags::READONLY)
         || (is_exec(command) && queue_has(engine, queue, Flags::READONLY));
-    leads_away(&session.record, writes(engine, queue, command), reads)
+    leads_away(&session.record, writes(engine, queue, command, args), reads)
 }
 
 /// A client that came to a primary is served no data by a replica: it would take them for the
 /// newest.
 #[cold]
-fn check_former(engine: &Engine, session: &mut Session, command: &Command) -> Result<(), CommandError> {
+fn check_former(
+    engine: &Engine,
+    session: &mut Session,
+    command: &Command,
+    args: &[&[u8]],
+) -> Result<(), CommandError> {
     if !engine.came_to_primary(&session.record) {
         return Ok(());
     }
     session.close_after_reply = true;
-    let writes = writes(engine, session.queue.as_deref(), command);
+    let writes = writes(engine, session.queue.as_deref(), command, args);
     Err(CommandError::text(if writes { READ_ONLY_REPLICA } else { NO_LONGER_PRIMARY }))
 }
 
@@ -296,12 +310,13 @@ fn check_role(
     engine: &Engine,
     queue: Option<&Queue>,
     command: &Command,
+    args: &[&[u8]],
     attention: u64,
 ) -> Result<(), CommandError> {
-    if attention & READ_ONLY != 0 && writes(engine, queue, command) {
+    if attention & READ_ONLY != 0 && writes(engine, queue, command, args) {
         return Err(CommandError::text(READ_ONLY_REPLICA));
     }
-    if attention & STALE != 0 && !has_throughout(engine, queue, command, Flags::STALE) {
+    if attention & STALE != 0 && !has_throughout(engine, queue, command, args, Flags::STALE) {
         return Err(CommandError::text(NO_LINK));
     }
     Ok(())
@@ -406,11 +421,11 @@ fn check_disk(
     engine: &Engine,
     worker: &mut Worker,
     session: &Session,
-    command: &Command,
+    (command, args): (&Command, &[&[u8]]),
     attention: u64,
 ) -> Result<(), CommandError> {
     let refusable = command.behavior.has(Behavior::REPORTS_WRITE_REFUSAL)
-        || writes(engine, session.queue.as_deref(), command);
+        || writes(engine, session.queue.as_deref(), command, args);
     if refusable && let Some(error) = disk_refusal(engine) {
         return Err(error);
     }
@@ -450,6 +465,10 @@ fn few_in_sync(engine: &Engine) -> CommandError {
 /// The reason why writes are refused at present, whatever it is.
 #[inline]
 pub fn write_refusal(engine: &Engine, session: &Session) -> Option<CommandError> {
+    // What is in the append-only file or in the stream has been written already.
+    if session.is_replay {
+        return None;
+    }
     let attention = engine.attention.get();
     if attention & FEW_REPLICAS != 0 {
         return Some(CommandError::text(TOO_FEW_REPLICAS));

@@ -3,15 +3,31 @@
 //! that it executes.
 
 use crate::engine::Engine;
-use crate::transaction::Queue;
+use crate::transaction::{Queue, Queued};
 use braid_spec::{Behavior, Command, Flags};
 
 /// Flags of commands that read or write keys, or publish.
 pub(super) const DATA: Flags = Flags::READONLY.and(Flags::WRITE).and(Flags::MAY_REPLICATE);
 
 /// Whether a request writes, or executes something that does.
-pub(super) fn writes(engine: &Engine, queue: Option<&Queue>, command: &Command) -> bool {
-    command.spec.flags.has(Flags::WRITE) || (is_exec(command) && queue_has(engine, queue, Flags::WRITE))
+pub(super) fn writes(engine: &Engine, queue: Option<&Queue>, command: &Command, args: &[&[u8]]) -> bool {
+    has(engine, command, args, Flags::WRITE) || (is_exec(command) && queue_has(engine, queue, Flags::WRITE))
+}
+
+/// What requests may declare themselves.
+const DECLARABLE: Flags = Flags::WRITE.and(Flags::DENYOOM).and(Flags::STALE);
+
+/// What a request declares in place of its command's flags ([`Body::declares`]).
+///
+/// [`Body::declares`]: crate::engine::row::Body::declares
+pub(super) fn declared(engine: &Engine, command: &Command, args: &[&[u8]]) -> Option<Flags> {
+    engine.bodies[command.id as usize].and_then(|body| body.declares)?(engine, args)
+}
+
+/// Whether a request has a flag: by what it declares, or else by its command.
+pub(super) fn has(engine: &Engine, command: &Command, args: &[&[u8]], flag: Flags) -> bool {
+    let own = if DECLARABLE.has(flag) { declared(engine, command, args) } else { None };
+    own.unwrap_or(command.spec.flags).has(flag)
 }
 
 /// Whether a command reads or writes keys, runs scripts or publishes. Of EXEC its queue decides.
@@ -28,12 +44,14 @@ pub(super) fn serves_data(engine: &Engine, queue: Option<&Queue>, command: &Comm
         })
 }
 
-/// True if a queued command has one of these flags.
-pub(super) fn queue_has(engine: &Engine, queue: Option<&Queue>, flags: Flags) -> bool {
+/// True if a queued request has a flag.
+pub(super) fn queue_has(engine: &Engine, queue: Option<&Queue>, flag: Flags) -> bool {
     queue.is_some_and(|queue| {
-        queue.commands.iter().any(|queued| engine.commands.get(queued.command).spec.flags.any(flags))
+        let has = |queued: &Queued| has(engine, engine.commands.get(queued.command), &queued.args(), flag);
+        queue.commands.iter().any(has)
     })
 }
+
 /// Whether the reply to a command may reveal data. Of a container's subcommands one is enough.
 pub(crate) fn command_reveals_data(engine: &Engine, id: u32) -> bool {
     let command = engine.commands.get(id);

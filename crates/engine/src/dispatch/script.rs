@@ -137,7 +137,8 @@ pub fn call(
     if let Err(text) = check(run, command, args) {
         return refuse_call(&mut call, run, text.as_bytes());
     }
-    if engine.attention.get() & STALE != 0 && !command.spec.flags.has(Flags::STALE) {
+    let is_stale = engine.attention.get() & STALE != 0 && !call.session.is_replay;
+    if is_stale && !command.spec.flags.has(Flags::STALE) {
         return refuse_call(&mut call, run, b"ERR Can not execute the command on a stale replica");
     }
     // A script that has written is not stopped halfway.

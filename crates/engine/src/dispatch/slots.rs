@@ -177,7 +177,7 @@ impl Elsewhere<'_> {
     }
 
     fn writes(&self) -> bool {
-        writes(self.engine, self.session.queue.as_deref(), self.command)
+        writes(self.engine, self.session.queue.as_deref(), self.command, self.args)
             || self.command.spec.flags.has(Flags::MAY_REPLICATE)
     }
 

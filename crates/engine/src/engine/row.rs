@@ -18,8 +18,9 @@ use crate::engine::request::Request;
 /// A command's body.
 pub type Handler = fn(&mut Call) -> CommandResult;
 
-/// Tells whether a request may write.
-pub type WriteTest = fn(&Engine, &[&[u8]]) -> bool;
+/// What a request says of itself: WRITE, DENYOOM and STALE, in place of its command's; nothing if it
+/// declares nothing.
+pub type Declared = fn(&Engine, &[&[u8]]) -> Option<Flags>;
 
 /// Executes a request without a lock and replies. False, with nothing done, if it needs the lock.
 pub type LockFree = fn(&mut Request<'_>, &KeyRef<'_>) -> bool;
@@ -28,9 +29,8 @@ pub type LockFree = fn(&mut Request<'_>, &KeyRef<'_>) -> bool;
 #[derive(Clone, Copy)]
 pub struct Body {
     pub run: Handler,
-    /// Decides whether a request may write, more exactly than its flags. Used while CLIENT PAUSE
-    /// WRITE is active.
-    pub may_write: Option<WriteTest>,
+    /// Reads what a request declares, more exactly than the command's flags: scripts do.
+    pub declares: Option<Declared>,
     /// Lock-free implementation, for read-only commands with one key. Tried first.
     pub lock_free: Option<LockFree>,
 }
@@ -71,7 +71,7 @@ impl Row {
     pub const fn new(name: &'static str, group: Group, run: Handler) -> Row {
         Row {
             spec: Spec::new(name, group),
-            body: Some(Body { run, may_write: None, lock_free: None }),
+            body: Some(Body { run, declares: None, lock_free: None }),
             subcommands: &[],
         }
     }
@@ -87,10 +87,10 @@ impl Row {
         self
     }
 
-    /// See [`Body::may_write`].
-    pub const fn may_write(mut self, test: WriteTest) -> Row {
+    /// See [`Body::declares`].
+    pub const fn declares(mut self, read: Declared) -> Row {
         if let Some(body) = &mut self.body {
-            body.may_write = Some(test);
+            body.declares = Some(read);
         }
         self
     }
