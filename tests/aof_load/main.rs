@@ -194,8 +194,7 @@ fn scripts_in_the_file_of_a_replica_write() {
         "EVAL return(redis.call('incr',KEYS[1])) 1 foo",
     ]));
     let port = free_port().to_string();
-    let server =
-        place.start(&["--replicaof", "127.0.0.1", &port]);
+    let server = place.start(&["--replicaof", "127.0.0.1", &port]);
     assert_eq!(server.connect().call("GET foo").text(), "101");
 }
 
