@@ -11,7 +11,7 @@ use braid_group::{Member, Node, Transaction};
 
 use super::part::Part;
 use super::store::{News, Wishes};
-use super::{Group, duty, former, node};
+use super::{Group, duty, former, node, shared};
 use crate::cluster_node;
 use crate::engine::Engine;
 
@@ -24,6 +24,14 @@ impl Engine {
         let Some(group) = self.group.clone() else { return Ok(()) };
         log::info!("This server is {} in the group {}", group.settings.node, group.settings.name);
         self.start_store(&group)?;
+        if group.settings.is_cluster {
+            let (engine, group) = (self.this.clone(), Arc::clone(&group));
+            std::thread::Builder::new().name("settings".into()).spawn(move || {
+                if let Some(engine) = engine.upgrade() {
+                    shared::run(&engine, &group);
+                }
+            })?;
+        }
         let engine = self.this.clone();
         std::thread::Builder::new().name("group".into()).spawn(move || {
             if let Some(engine) = engine.upgrade() {
