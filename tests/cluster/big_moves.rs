@@ -2,7 +2,8 @@
 //! Moves of 4,096 slots with much data under load, in rounds with faults: the source or the target is
 //! killed, or etcd stops for a while. Takes minutes and gigabytes, so it runs by command:
 //!
-//!   BRAID_MOVE_MB=2048 BRAID_MOVE_ROUNDS=8 cargo test -p braid-tests --test cluster big_moves -- --ignored --nocapture
+//!   BRAID_MOVE_MB=2048 BRAID_MOVE_ROUNDS=8 \
+//!       cargo test -p braid-tests --test cluster big_moves -- --ignored --nocapture
 //!
 //! Clients change keys in transactions meanwhile, and know what every reply has to be. After each
 //! round all keys are there, each of them once.

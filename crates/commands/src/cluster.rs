@@ -11,11 +11,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use braid_clients::client_flags;
 use braid_engine::cluster_node::ClusterNode;
 use braid_engine::{Call, Engine, Handler, Row};
-use braid_spec::{Category, ChannelAccess, ChannelSpec, CommandError, CommandResult, Flags, Group, Scope};
+use braid_spec::{
+    Category, ChannelAccess, ChannelSpec, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec, Scope,
+};
 
 mod describe;
 mod moves;
 mod operators;
+mod scan;
 pub mod shared;
 mod slots;
 
@@ -100,7 +103,7 @@ const SUBCOMMANDS: &[Row] = &[
         .flags(ADMIN.and(Flags::LOADING))
         .channels(ChannelSpec { first: 2, all: false, patterns: false, access: ChannelAccess::Publish })
         .docs(
-            "7.2.4",
+            "8.0.0",
             "Brings subscribers of this node a message that was published at another.",
             "O(N+M) where N is the number of clients subscribed to the receiving channel and M is the total number of \
              subscribed patterns (by any client).",
@@ -224,7 +227,7 @@ const SUBCOMMANDS: &[Row] = &[
         .at_least(2)
         .flags(ADMIN.and(Flags::NOSCRIPT))
         .docs(
-            "7.2.4",
+            "8.0.0",
             "Lists settings, users and functions that hold for the whole cluster, or ends that.",
             "O(N) where N is the number of records",
         )
@@ -278,6 +281,21 @@ pub const COMMANDS: &[Row] = &[
         "Groups the commands on the cluster.",
         "Depends on subcommand.",
     ),
+    Row::new("clusterscan", Group::Cluster, scan::cluster_scan)
+        .at_least(2)
+        .flags(Flags::READONLY)
+        .categories(Category::KEYSPACE)
+        .scope(Scope::Walk)
+        .keys(&[KeySpec::at(1, KeyFlags::NOT_KEY)])
+        .docs(
+            "9.1.0",
+            "Walks the keys of the whole cluster, some at each call.",
+            "O(N) where N is the number of elements returned.",
+        )
+        .syntax(
+            "cursor:string [MATCH match-pattern:pattern] [COUNT count:integer] [TYPE type:string] [SLOT slot:integer]",
+        )
+        .tips(&["nondeterministic_output", "request_policy:special", "response_policy:special"]),
     Row::new("readonly", Group::Cluster, read_only)
         .exactly(1)
         .flags(Flags::FAST.and(Flags::LOADING).and(Flags::STALE))

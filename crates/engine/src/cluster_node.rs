@@ -15,7 +15,7 @@ use braid_persistence::files;
 use parking_lot::Mutex;
 
 use crate::cluster_map::ClusterMap;
-use crate::forwarding::Forwarding;
+use crate::forwarding::peers::Forwarding;
 
 /// Digits of a node's or shard's id.
 const ID_LEN: usize = 40;

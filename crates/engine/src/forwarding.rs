@@ -8,21 +8,19 @@
 //!
 //! A publisher never waits for another node. Servers outside of such a cluster have none of this.
 
-use std::collections::VecDeque;
-use std::sync::atomic::AtomicU64;
+pub mod peers;
+
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use arc_swap::ArcSwap;
 use braid_base::clock::unix_ms;
-use braid_group::cluster::MapNode;
 use braid_resp::request;
-use parking_lot::{Condvar, Mutex};
 
-use crate::cluster_map::ClusterView;
 use crate::engine::Engine;
 use crate::migrate::target::{Broken, Connection, Target};
+
+use peers::{Forwarding, Peer, Place};
 
 /// Bytes that wait for one node; what comes on top is lost.
 const QUEUE_BYTES: usize = 32 << 20;
@@ -33,92 +31,6 @@ const IDLE: Duration = Duration::from_secs(5);
 /// How long a node that cannot be reached is left alone, at first and at most.
 const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
-
-/// The other nodes, and figures.
-#[derive(Default)]
-pub struct Forwarding {
-    peers: ArcSwap<Vec<Arc<Peer>>>,
-    /// Messages to other nodes, and from them.
-    pub sent: AtomicU64,
-    pub received: AtomicU64,
-    /// Messages that a node was not given.
-    pub lost: AtomicU64,
-}
-
-/// Where a node is.
-#[derive(Clone, PartialEq, Eq)]
-struct Place {
-    host: String,
-    port: u16,
-    is_tls: bool,
-}
-
-/// Another node.
-struct Peer {
-    id: Arc<str>,
-    place: Place,
-    queue: Mutex<Queue>,
-    has_more: Condvar,
-}
-
-#[derive(Default)]
-struct Queue {
-    requests: VecDeque<Arc<[u8]>>,
-    bytes: usize,
-    /// A thread sends.
-    is_served: bool,
-    /// When its connection was made, ms since the Unix epoch; 0: there is none.
-    connected_ms: i64,
-    /// The node has left, or has died.
-    is_gone: bool,
-    /// It is left alone until then, and how long that was.
-    alone_until: Option<Instant>,
-    pause: Duration,
-    /// The log has told that it is not reached, or does not take what it is sent.
-    has_trouble: bool,
-}
-
-/// A connection to another node.
-pub struct Link {
-    pub node: Arc<str>,
-    pub connected_ms: i64,
-    /// Bytes that wait to be sent.
-    pub bytes: usize,
-}
-
-impl Forwarding {
-    /// Connections to other nodes.
-    pub fn links(&self) -> Vec<Link> {
-        let link = |peer: &Arc<Peer>| {
-            let queue = peer.queue.lock();
-            let link =
-                Link { node: Arc::clone(&peer.id), connected_ms: queue.connected_ms, bytes: queue.bytes };
-            (queue.connected_ms > 0).then_some(link)
-        };
-        self.peers.load().iter().filter_map(link).collect()
-    }
-
-    /// Goes by a newer map.
-    pub(crate) fn follow(&self, view: &ClusterView, is_tls: bool) {
-        let known = self.peers.load_full();
-        let peer = |node: &MapNode| {
-            let port = if is_tls { node.tls_port() } else { node.port() };
-            let place = Place { host: node.host().to_owned(), port, is_tls };
-            let same = known.iter().find(|peer| *peer.id == *node.known.id && peer.place == place);
-            same.cloned().unwrap_or_else(|| Arc::new(Peer::new(&node.known.id, place)))
-        };
-        let is_wanted = |node: &&MapNode| *node.known.id != *view.id && node.server.is_some();
-        let peers: Vec<Arc<Peer>> = match view.own() {
-            Some(_) => view.map.nodes.values().filter(is_wanted).map(peer).collect(),
-            None => Vec::new(),
-        };
-        for peer in known.iter().filter(|known| !peers.iter().any(|peer| Arc::ptr_eq(peer, known))) {
-            peer.queue.lock().is_gone = true;
-            peer.has_more.notify_one();
-        }
-        self.peers.store(Arc::new(peers));
-    }
-}
 
 impl Engine {
     /// Sends a message that was published here to all other nodes of the cluster.
@@ -144,10 +56,6 @@ impl Engine {
 }
 
 impl Peer {
-    fn new(id: &Arc<str>, place: Place) -> Peer {
-        Peer { id: Arc::clone(id), place, queue: Mutex::default(), has_more: Condvar::new() }
-    }
-
     /// Queues a request. False if the node is left alone, or has enough to take.
     fn push(self: &Arc<Peer>, engine: &Engine, request: &Arc<[u8]>) -> bool {
         let mut queue = self.queue.lock();
@@ -248,12 +156,5 @@ impl Peer {
         let taken: Vec<Arc<[u8]>> = queue.requests.drain(..count).collect();
         queue.bytes -= taken.iter().map(|request| request.len()).sum::<usize>();
         Some(taken)
-    }
-}
-
-impl Queue {
-    fn clear(&mut self) {
-        self.requests.clear();
-        self.bytes = 0;
     }
 }

@@ -12,7 +12,7 @@ use braid_resp::reply::ReplyBuffer;
 
 use crate::cluster_map::ClusterView;
 use crate::engine::Engine;
-use crate::forwarding::Forwarding;
+use crate::forwarding::peers::Forwarding;
 use crate::session::Session;
 
 impl Engine {

@@ -99,6 +99,30 @@ pub fn scan(
     0
 }
 
+/// Visits at least `count` entries of a slot in a database from `cursor` on (0 = start), or up to the
+/// slot's end. Returns the next cursor, 0 at the end. As [`scan`] otherwise.
+pub fn scan_slot(
+    keyspace: &Keyspace,
+    slot: u16,
+    db: u32,
+    cursor: u64,
+    count: usize,
+    visit: impl FnMut(Entry<'_>),
+) -> u64 {
+    debug_assert!(keyspace.is_by_slot());
+    let (slot, (of, place)) = (u64::from(slot), place_of(keyspace, cursor));
+    let shard = keyspace.shard(slot as u32);
+    if shard.table(db).is_empty() || keyspace.is_hidden(slot as u32) {
+        return 0;
+    }
+    let place = if cursor != 0 && of == slot { place } else { TableCursor::default() };
+    shard.lock.lock_shared();
+    // SAFETY: the shard is held.
+    let next = unsafe { shard.table(db).scan(place, count.max(1), visit) };
+    shard.lock.unlock_shared();
+    next.map_or(0, |next| cursor_of(keyspace, slot, next))
+}
+
 /// Maximum number of expired keys that [`random_key`] reports.
 const EXPIRED_MOST: usize = 64;
 

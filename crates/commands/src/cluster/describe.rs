@@ -18,7 +18,7 @@ use braid_config::{ClusterEndpointType, Config};
 use braid_engine::Call;
 use braid_engine::cluster_map::ClusterView;
 use braid_engine::cluster_node::{ClusterNode, bus_port, port};
-use braid_engine::forwarding::Forwarding;
+use braid_engine::forwarding::peers::Forwarding;
 use braid_group::cluster::{Health, MapNode, ShardSlots, SlotSet};
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult};

@@ -112,7 +112,12 @@ fn has_no_keys(engine: &Engine) -> bool {
 
 /// An argument as a slot.
 pub(super) fn slot_arg(call: &Call, index: usize) -> Result<u16, CommandError> {
-    let slot = call.integer_arg(index).ok().and_then(|slot| u16::try_from(slot).ok());
+    slot_of_text(call.args[index])
+}
+
+/// The number of a slot.
+pub(super) fn slot_of_text(text: &[u8]) -> Result<u16, CommandError> {
+    let slot = braid_base::number::parse_i64(text).and_then(|slot| u16::try_from(slot).ok());
     slot.filter(|&slot| slot < HASH_SLOTS).ok_or(CommandError::text("ERR Invalid or out of range slot"))
 }
 

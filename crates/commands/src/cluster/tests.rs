@@ -275,3 +275,60 @@ fn operators_find_nothing_to_change() {
         ("CLUSTER BUMPEPOCH", "+BUMPED 1\r\n"),
     ]);
 }
+
+/// All keys of a walk of CLUSTERSCAN, and the number of calls.
+fn walk_cluster(tester: &mut Tester, options: &str) -> (Vec<String>, usize) {
+    let (mut keys, mut cursor, mut calls) = (Vec::new(), "0".to_owned(), 0);
+    loop {
+        let reply = tester.run(&format!("CLUSTERSCAN {cursor} {options}"));
+        let lines: Vec<&str> = reply.split("\r\n").collect();
+        assert_eq!(lines[0], "*2", "{reply}");
+        keys.extend(
+            lines[4..].iter().skip(1).step_by(2).filter(|key| !key.is_empty()).map(|&key| key.into()),
+        );
+        calls += 1;
+        cursor = lines[2].to_owned();
+        if cursor == "0" {
+            return (keys, calls);
+        }
+    }
+}
+
+#[test]
+fn clusterscan_walks_slot_after_slot() {
+    let (mut tester, _folder) = cluster("");
+    for index in 0..500 {
+        tester.run(&format!("SET key:{index} v"));
+        tester.run(&format!("SET {{a}}:{index} v"));
+    }
+    tester.run("HSET {a}:hash f v");
+    for count in [1, 10, 100_000] {
+        let (mut keys, calls) = walk_cluster(&mut tester, &format!("COUNT {count}"));
+        keys.sort();
+        keys.dedup();
+        assert_eq!(keys.len(), 1001, "with COUNT {count}");
+        assert!(count < 1000 && calls > 50 || calls == 2, "{calls} calls with COUNT {count}");
+    }
+    assert_eq!(walk_cluster(&mut tester, "SLOT 15495 COUNT 7").0.len(), 501);
+    assert_eq!(walk_cluster(&mut tester, "MATCH {a}:4?").0.len(), 10);
+    assert_eq!(walk_cluster(&mut tester, "MATCH *:4?").0.len(), 20);
+    assert_eq!(walk_cluster(&mut tester, "MATCH {a}* SLOT 1").0.len(), 0);
+    assert_eq!(walk_cluster(&mut tester, "TYPE hash").0, ["{a}:hash"]);
+    // The place of another process is the slot's beginning.
+    let all = tester.run("CLUSTERSCAN 0-{a}-0 COUNT 100000");
+    assert_eq!(tester.run("CLUSTERSCAN abcdef-{a}-12345678 COUNT 100000"), all);
+    tester.check(&[
+        ("CLUSTERSCAN x", "-ERR Invalid cursor\r\n"),
+        ("CLUSTERSCAN 1", "-ERR Invalid cursor\r\n"),
+        ("CLUSTERSCAN abc-{a}-x", "-ERR Invalid cursor\r\n"),
+        ("CLUSTERSCAN 0 SLOT 99999", "-ERR Invalid or out of range slot\r\n"),
+        ("CLUSTERSCAN 0 SLOT x", "-ERR Invalid or out of range slot\r\n"),
+        ("CLUSTERSCAN 0 FOO", "-ERR syntax error\r\n"),
+        ("CLUSTERSCAN 0 COUNT 0", "-ERR syntax error\r\n"),
+        ("CLUSTERSCAN 0 TYPE foo", "-ERR unknown type name 'foo'\r\n"),
+        ("CLUSTERSCAN 0-{a}-0 SLOT 3", "-ERR Cursor slot mismatch with SLOT argument\r\n"),
+        ("CLUSTERSCAN 0 SLOT 1 MATCH x", "*2\r\n$1\r\n0\r\n*0\r\n"),
+    ]);
+    let disabled = "-ERR This instance has cluster support disabled\r\n";
+    Tester::new().check(&[("CLUSTERSCAN 0", disabled)]);
+}

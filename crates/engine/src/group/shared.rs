@@ -162,7 +162,7 @@ impl Engine {
 }
 
 /// Applies records until the server ends.
-pub(super) fn run(engine: &Engine, group: &Group, _: &braid_etcd::Client) {
+pub(super) fn run(engine: &Engine, group: &Group) {
     while !engine.shutdown.load(Relaxed) {
         let state = &group.shared;
         let known = state.done.lock().1;

@@ -19,9 +19,9 @@ use braid_group::member::Outcome;
 use braid_group::record::{Expected, HolderChange, Keys};
 use braid_group::{Node, Offer, Snapshot, Transaction};
 
+use super::Group;
 use super::clock::ClockWatch;
 use super::mirror::Mirror;
-use super::{Group, shared};
 use crate::engine::Engine;
 
 /// What etcd's threads have learnt.
@@ -76,11 +76,8 @@ type Run = fn(&Engine, &Group, &Client);
 impl Engine {
     /// Starts etcd's threads.
     pub(super) fn start_store(&self, group: &Arc<Group>) -> std::io::Result<()> {
-        let mut runs: Vec<(&str, Run)> =
-            vec![("etcd-lease", keep_lease), ("etcd-records", keep_records), ("etcd-watch", watch)];
-        if group.settings.is_cluster {
-            runs.push(("settings", shared::run));
-        }
+        let runs: [(&str, Run); 3] =
+            [("etcd-lease", keep_lease), ("etcd-records", keep_records), ("etcd-watch", watch)];
         for (name, run) in runs {
             let (engine, group, client) = (self.this.clone(), Arc::clone(group), group.settings.etcd.clone());
             std::thread::Builder::new().name(name.into()).spawn(move || {

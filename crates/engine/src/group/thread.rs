@@ -11,7 +11,7 @@ use braid_group::{Member, Node, Transaction};
 
 use super::part::Part;
 use super::store::{News, Wishes};
-use super::{Group, duty, former, node};
+use super::{Group, duty, former, node, shared};
 use crate::cluster_node;
 use crate::engine::Engine;
 
@@ -24,6 +24,14 @@ impl Engine {
         let Some(group) = self.group.clone() else { return Ok(()) };
         log::info!("This server is {} in the group {}", group.settings.node, group.settings.name);
         self.start_store(&group)?;
+        if group.settings.is_cluster {
+            let (engine, group) = (self.this.clone(), Arc::clone(&group));
+            std::thread::Builder::new().name("settings".into()).spawn(move || {
+                if let Some(engine) = engine.upgrade() {
+                    shared::run(&engine, &group);
+                }
+            })?;
+        }
         let engine = self.this.clone();
         std::thread::Builder::new().name("group".into()).spawn(move || {
             if let Some(engine) = engine.upgrade() {
@@ -97,11 +105,7 @@ fn run(engine: &Arc<Engine>, group: &Arc<Group>) {
                     (view.lease_until, view.etcd_answered) = (0, now);
                 }
                 News::Transacted(keys, transaction, outcome) => {
-                    log::debug!("Transaction {}: {outcome:?}", super::describe(&transaction));
-                    if group.settings.is_cluster && hands_over(group, &transaction, &outcome) {
-                        // Until the map says so as well.
-                        engine.hold_until_settled(group.timing.lease);
-                    }
+                    note_outcome(engine, group, &transaction, &outcome);
                     if let Some(Part { member, .. }) = part.as_mut().filter(|_| keys == group.keys()) {
                         member.settle(&transaction, outcome, now);
                     }
@@ -149,11 +153,18 @@ fn run(engine: &Arc<Engine>, group: &Arc<Group>) {
     }
 }
 
-/// Whether a transaction of this primary has made another server the primary.
-fn hands_over(group: &Group, transaction: &Transaction, outcome: &Outcome) -> bool {
-    let view = group.view.lock();
-    let is_other = transaction.shard.as_ref().is_some_and(|shard| shard.primary != view.id);
-    view.is_primary && is_other && matches!(outcome, Outcome::Committed(_))
+/// Takes note of what came of a transaction. If it has made another node of a cluster the primary,
+/// commands wait until the map says so as well.
+fn note_outcome(engine: &Engine, group: &Group, transaction: &Transaction, outcome: &Outcome) {
+    log::debug!("Transaction {}: {outcome:?}", super::describe(transaction));
+    let hands_over = {
+        let view = group.view.lock();
+        let is_other = transaction.shard.as_ref().is_some_and(|shard| shard.primary != view.id);
+        view.is_primary && is_other && matches!(outcome, Outcome::Committed(_))
+    };
+    if hands_over && group.settings.is_cluster {
+        engine.hold_until_settled(group.timing.lease);
+    }
 }
 
 /// Lets commands go on if the cluster's map and this server's role agree again.

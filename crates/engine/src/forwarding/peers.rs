@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The other nodes of a cluster, and what waits to be sent to them.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use braid_group::cluster::MapNode;
+use parking_lot::{Condvar, Mutex};
+
+use crate::cluster_map::ClusterView;
+
+/// The other nodes, and figures.
+#[derive(Default)]
+pub struct Forwarding {
+    pub(super) peers: ArcSwap<Vec<Arc<Peer>>>,
+    /// Messages to other nodes, and from them.
+    pub sent: AtomicU64,
+    pub received: AtomicU64,
+    /// Messages that a node was not given.
+    pub lost: AtomicU64,
+}
+
+/// Where a node is.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) host: String,
+    pub(super) port: u16,
+    pub(super) is_tls: bool,
+}
+
+/// Another node.
+pub(super) struct Peer {
+    pub(super) id: Arc<str>,
+    pub(super) place: Place,
+    pub(super) queue: Mutex<Queue>,
+    pub(super) has_more: Condvar,
+}
+
+#[derive(Default)]
+pub(super) struct Queue {
+    pub(super) requests: VecDeque<Arc<[u8]>>,
+    pub(super) bytes: usize,
+    /// A thread sends.
+    pub(super) is_served: bool,
+    /// When its connection was made, ms since the Unix epoch; 0: there is none.
+    pub(super) connected_ms: i64,
+    /// The node has left, or has died.
+    pub(super) is_gone: bool,
+    /// It is left alone until then, and how long that was.
+    pub(super) alone_until: Option<Instant>,
+    pub(super) pause: Duration,
+    /// The log has told that it is not reached, or does not take what it is sent.
+    pub(super) has_trouble: bool,
+}
+
+/// A connection to another node.
+pub struct Link {
+    pub node: Arc<str>,
+    pub connected_ms: i64,
+    /// Bytes that wait to be sent.
+    pub bytes: usize,
+}
+
+impl Forwarding {
+    /// Connections to other nodes.
+    pub fn links(&self) -> Vec<Link> {
+        let link = |peer: &Arc<Peer>| {
+            let queue = peer.queue.lock();
+            let link =
+                Link { node: Arc::clone(&peer.id), connected_ms: queue.connected_ms, bytes: queue.bytes };
+            (queue.connected_ms > 0).then_some(link)
+        };
+        self.peers.load().iter().filter_map(link).collect()
+    }
+
+    /// Goes by a newer map.
+    pub(crate) fn follow(&self, view: &ClusterView, is_tls: bool) {
+        let known = self.peers.load_full();
+        let peer = |node: &MapNode| {
+            let port = if is_tls { node.tls_port() } else { node.port() };
+            let place = Place { host: node.host().to_owned(), port, is_tls };
+            let same = known.iter().find(|peer| *peer.id == *node.known.id && peer.place == place);
+            same.cloned().unwrap_or_else(|| Arc::new(Peer::new(&node.known.id, place)))
+        };
+        let is_wanted = |node: &&MapNode| *node.known.id != *view.id && node.server.is_some();
+        let peers: Vec<Arc<Peer>> = match view.own() {
+            Some(_) => view.map.nodes.values().filter(is_wanted).map(peer).collect(),
+            None => Vec::new(),
+        };
+        for peer in known.iter().filter(|known| !peers.iter().any(|peer| Arc::ptr_eq(peer, known))) {
+            peer.queue.lock().is_gone = true;
+            peer.has_more.notify_one();
+        }
+        self.peers.store(Arc::new(peers));
+    }
+}
+
+impl Peer {
+    fn new(id: &Arc<str>, place: Place) -> Peer {
+        Peer { id: Arc::clone(id), place, queue: Mutex::default(), has_more: Condvar::new() }
+    }
+}
+
+impl Queue {
+    pub(super) fn clear(&mut self) {
+        self.requests.clear();
+        self.bytes = 0;
+    }
+}
