@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Clusters of several servers on etcd: made and changed by stock tools, redirections beside a
-//! stock cluster, failover, outages and damaged records, and what holds for all nodes.
+//! Clusters of several servers on etcd: made and changed by stock tools and by braid-cluster,
+//! redirections beside a stock cluster, imports of one, failover, outages and damaged records, and
+//! what holds for all nodes.
 //!
 //!   cargo test -p braid-tests --test cluster
 //!
 //! Needs an `etcd` in `BRAID_PEERS_DIR` or on PATH; without one the tests are skipped.
 
 mod big_moves;
+mod braid_cluster;
 mod failover;
+mod import;
 mod moves;
 mod operators;
 mod redirections;

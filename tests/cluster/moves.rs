@@ -41,7 +41,7 @@ pub(crate) fn begin(cluster: &Cluster, from: usize, to: usize, slots: &str) -> V
 
 /// What one client does: it counts up, appends, and changes pairs of keys in transactions, each on
 /// keys of its own, and knows what every reply has to be.
-pub(crate) struct Load {
+pub struct Load {
     nodes: Vec<SocketAddr>,
     clients: HashMap<SocketAddr, RawClient>,
     /// Where a key was last.
@@ -52,13 +52,24 @@ pub(crate) struct Load {
     redirected: usize,
 }
 
-pub(crate) const TAGS: usize = 64;
+pub const TAGS: usize = 64;
 
 impl Load {
-    pub(crate) fn new(cluster: &Cluster, tag: usize) -> Load {
-        let nodes = cluster.nodes.iter().map(|node| node.address()).collect();
+    pub fn new(cluster: &Cluster, tag: usize) -> Load {
+        Load::at(cluster.nodes.iter().map(|node| node.address()).collect(), tag)
+    }
+
+    /// The same, for a cluster whose nodes are there.
+    pub fn at(nodes: Vec<SocketAddr>, tag: usize) -> Load {
         let (clients, places) = (HashMap::new(), HashMap::new());
         Load { nodes, clients, places, tag, counters: vec![0; TAGS], longest: Duration::ZERO, redirected: 0 }
+    }
+
+    /// From now on, what it knows is to be at another cluster.
+    pub fn go_to(&mut self, nodes: Vec<SocketAddr>) {
+        self.nodes = nodes;
+        self.clients.clear();
+        self.places.clear();
     }
 
     /// A request for a key, sent to where its slot is. `None`: the connection was lost, and with it
@@ -118,7 +129,7 @@ impl Load {
     }
 
     /// One change and its check. Without a reply either may have happened.
-    pub(crate) fn step(&mut self, number: usize) {
+    pub fn step(&mut self, number: usize) {
         let index = number * 7 % TAGS;
         let key = format!("{{{}-{index}}}", self.tag);
         let expected = self.counters[index] + 1;
@@ -150,7 +161,7 @@ impl Load {
         }
     }
 
-    pub(crate) fn check(&mut self) {
+    pub fn check(&mut self) {
         for index in 0..TAGS {
             let (key, expected) = (format!("{{{}-{index}}}", self.tag), self.counters[index]);
             if expected == 0 {
@@ -169,7 +180,7 @@ impl Load {
 
 /// Clients that change keys while `work` runs; everything is as they know it in the end. The longest
 /// time that one of them waited.
-fn under_load(cluster: &Cluster, clients: usize, work: impl FnOnce()) -> Duration {
+pub fn under_load(cluster: &Cluster, clients: usize, work: impl FnOnce()) -> Duration {
     let (stop, ready) = (Arc::new(AtomicBool::new(false)), Barrier::new(clients + 1));
     let mut loads: Vec<Load> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..clients)
@@ -212,7 +223,7 @@ pub(crate) fn keys_of(cluster: &Cluster, nodes: &[usize]) -> i64 {
 }
 
 /// Waits until nodes have so many keys together: what has gone elsewhere is deleted by and by.
-fn wait_for_keys(cluster: &Cluster, nodes: &[usize], expected: i64) {
+pub fn wait_for_keys(cluster: &Cluster, nodes: &[usize], expected: i64) {
     let mut found = 0;
     let is_so = braid_tests::wait_for_within(Duration::from_secs(20), || {
         found = keys_of(cluster, nodes);

@@ -9,7 +9,7 @@ use braid_tests::{RawClient, TestServer, Value, wait_for};
 use crate::{Cluster, ranges};
 
 /// A stock cluster of so many primaries, each with its range of slots.
-fn stock_cluster(program: &std::path::Path, count: usize) -> Vec<TestServer> {
+pub fn stock_cluster(program: &std::path::Path, count: usize) -> Vec<TestServer> {
     let mode = ["--cluster-enabled", "yes", "--cluster-node-timeout", "5000"];
     let nodes: Vec<TestServer> = (0..count).map(|_| TestServer::start_program(program, &mode)).collect();
     for ((first, last), node) in ranges(count).into_iter().zip(&nodes) {

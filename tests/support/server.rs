@@ -272,6 +272,30 @@ fn build() -> PathBuf {
     target.join("release").join("braid-server")
 }
 
+/// The path of a program of this workspace: in `BRAID_TEST_PROGRAMS`, or else beside the test, built
+/// if need be.
+pub fn tool(name: &str) -> PathBuf {
+    if let Some(folder) = std::env::var_os("BRAID_TEST_PROGRAMS") {
+        return PathBuf::from(folder).join(name);
+    }
+    let test = std::env::current_exe().expect("the test's own path");
+    let profile = test.parent().and_then(|deps| deps.parent()).expect("target/PROFILE/deps/TEST");
+    let path = profile.join(name);
+    // Built even if it is there: cargo knows whether it is up to date. Two tests at once wait for each other.
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut build = Command::new(cargo);
+    build.args(["build", "--quiet", "-p", name, "--target-dir"]).arg(profile.parent().expect("target"));
+    match profile.file_name().and_then(|name| name.to_str()) {
+        None | Some("debug") => {}
+        Some(profile) => {
+            build.args(["--profile", profile]);
+        }
+    }
+    let built = build.status().is_ok_and(|status| status.success());
+    assert!(built || path.is_file(), "{name} cannot be built");
+    path
+}
+
 /// A stock server to compare with.
 #[derive(Clone, Debug)]
 pub struct Peer {

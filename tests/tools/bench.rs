@@ -7,6 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use braid_tests::cluster::Cluster;
 use braid_tests::{TestServer, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -286,4 +287,98 @@ fn servers_are_compared_and_drawn() {
     // The reason, and no table of nothing in front of it.
     assert!(text(&broken).contains("no-such-thing"), "{}", text(&broken));
     assert!(!text(&broken).contains("requests/s"), "{}", text(&broken));
+}
+
+/// A cluster of two shards; none without etcd.
+fn cluster() -> Option<Cluster> {
+    Cluster::create(2, 2, &[]).filter(|_| braid_tests::server::is_braid())
+}
+
+fn field(row: &HashMap<String, String>, name: &str) -> u64 {
+    row[name].parse().unwrap_or_else(|_| panic!("{name}: {row:?}"))
+}
+
+#[test]
+fn a_cluster_gets_each_request_where_its_key_is() {
+    let Some(cluster) = cluster() else { return };
+    let entry = &cluster.nodes[1];
+    // Every key once, and then as many requests as were asked for.
+    let rows = measured(entry, "--cluster --ratio 1:3 -n 5003 -r 3000 --fill -P 8 -c 12 --threads 2");
+    assert_eq!((field(&rows[0], "errors"), field(&rows[0], "misses")), (0, 0));
+    assert_eq!(cluster.nodes.iter().map(keys).sum::<u64>(), 3_000);
+    let all = |name: &str| cluster.nodes.iter().map(|node| calls(node, name)).sum::<u64>();
+    assert_eq!(all("set") + all("get"), 3_000 + 5_003);
+    for node in &cluster.nodes {
+        assert!(!info(node, "errorstats").contains("MOVED"), "nothing is sent to the wrong one");
+        assert!(keys(node) > 1_000 && calls(node, "get") > 1_000);
+    }
+    // A key for all, of a command whose key is not the first argument; and one without a key.
+    let rows = measured(entry, "--cluster -n 500 -c 4 OBJECT ENCODING some:key");
+    assert_eq!((all("object|encoding"), field(&rows[0], "errors")), (500, 0));
+    let rows = measured(entry, "--cluster -n 500 -c 4 ECHO hello");
+    assert_eq!((all("echo"), field(&rows[0], "errors")), (500, 0));
+    assert!(cluster.nodes.iter().all(|node| calls(node, "echo") > 0));
+    // Emptied everywhere.
+    measured(entry, "--cluster -t get -n 10 -r 100 --flush");
+    assert_eq!(cluster.nodes.iter().map(keys).sum::<u64>(), 0);
+    for (arguments, why) in [
+        ("--cluster -n 10 -c 3 --threads 2", "need 4 connections at least"),
+        ("--cluster --rate 5", "a cluster has no --rate"),
+    ] {
+        let told = text(&run(entry, arguments));
+        assert!(told.contains(why), "{told}");
+    }
+    let alone = TestServer::start(&[]);
+    assert!(text(&run(&alone, "--cluster -n 10")).contains("CLUSTER SLOTS"));
+}
+
+#[test]
+fn redirections_are_followed_also_to_new_nodes() {
+    let Some(mut cluster) = cluster() else { return };
+    cluster.add_node();
+    let new = cluster.nodes[2].port();
+    cluster.client(0).ok(&format!("CLUSTER MEET 127.0.0.1 {new}"));
+    cluster.wait_for("all know it", || (0..3).all(|index| cluster.lines(index).len() == 3));
+    let mut child =
+        command(&cluster.nodes[0], "--cluster --ratio 1:1 -r 5000 --duration 3600 -c 8 -P 4 --json")
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("braid-bench starts");
+    cluster.wait_for("it has begun", || keys(&cluster.nodes[0]) > 1_000);
+    cluster.move_slots(0, 1, "0 3000");
+    cluster.move_slots(1, 2, "8192 12000");
+    cluster.wait_for("the new node gets its share", || {
+        calls(&cluster.nodes[2], "set") > 1_000 && calls(&cluster.nodes[2], "get") > 1_000
+    });
+    let id = Pid::from_raw(child.id().try_into().expect("a pid")).expect("a pid");
+    kill_process(id, Signal::INT).expect("it runs");
+    let mut told = String::new();
+    std::io::Read::read_to_string(&mut child.stdout.take().expect("a pipe"), &mut told).expect("text");
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+    let told: serde_json::Value = serde_json::from_str(&told).expect("JSON");
+    let result = &told["results"][0];
+    assert!(result["redirected"].as_u64().is_some_and(|count| count > 0), "{result}");
+    assert_eq!(result["errors"], 0, "{result}");
+}
+
+#[test]
+fn a_cluster_of_processes_is_compared() {
+    let Some(stock) = braid_tests::server::stock() else { return };
+    let output = Command::new(bench())
+        .args("compare --rounds 1 -n 2000 -r 500 --fill -c 8 -t set,get --markdown".split(' '))
+        .arg(format!("cluster=cluster:2:{}", stock.program.display()))
+        .arg(format!("one={}", braid_tests::server::program_under_test().display()))
+        .output()
+        .expect("braid-bench starts");
+    let told = text(&output);
+    assert!(output.status.success(), "{told}");
+    assert!(told.contains("a cluster of 2 processes): ") && told.contains("memory MB"), "{told}");
+    let rows: Vec<&str> = told.lines().filter(|line| line.contains("| cluster |")).collect();
+    assert_eq!(rows.len(), 2, "{told}");
+    // Its memory is that of both: a number, not a dash.
+    assert!(rows.iter().all(|row| !row.trim_end().ends_with("| - |")), "{told}");
+    let wrong =
+        Command::new(bench()).args(["compare", "cluster:x:redis-server"]).output().expect("it starts");
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(text(&wrong).contains("is no cluster: cluster:PROCESSES:COMMAND LINE"), "{}", text(&wrong));
 }

@@ -19,6 +19,7 @@ use crate::plan::{Measurement, Method, Outcome, Runner};
 use crate::progress::ProgressLine;
 use crate::report::{self, Subject};
 use crate::server::Server;
+use crate::server_cluster;
 use crate::statistics::{Estimate, estimate_ratio};
 use crate::table::Table;
 
@@ -97,14 +98,18 @@ fn measure(
 ) -> Result<(), String> {
     line.say(&format!("{prefix}: starting"));
     let command = &side.contender.command;
-    let server = if command.contains("://") && !command.contains(' ') {
+    let servers = if let Some(count) = side.contender.processes {
+        server_cluster::start(command, count, &options.target.target()?, &comparison.processors)?
+    } else if command.contains("://") && !command.contains(' ') {
         let mut target = options.target.clone();
         target.take_uri(command).ok_or_else(|| format!("'{command}' is no address"))?;
-        Server::running(target.target()?)
+        vec![Server::running(target.target()?)]
     } else {
-        Server::start(command, &options.target.target()?, &comparison.processors)?
+        vec![Server::start(command, &options.target.target()?, &comparison.processors)?]
     };
-    let mut runner = Runner::open(&server.target, &options.method, stop)?;
+    let is_cluster = options.method.cluster || side.contender.processes.is_some();
+    let method = Method { cluster: is_cluster, ..options.method.clone() };
+    let mut runner = Runner::open(&servers[0].target, &method, stop)?;
     side.server = runner.server().to_owned();
     for outcome in &mut side.outcomes {
         for iteration in 0..options.method.iterations {
@@ -182,6 +187,7 @@ fn table(sides: &[Side]) -> Table {
         "p99.9 ms",
         "us/request",
         "ratio",
+        "memory MB",
     ];
     let mut rows = Vec::new();
     let number = |value: f64, decimals: usize| {
@@ -214,6 +220,7 @@ fn table(sides: &[Side]) -> Table {
                 number(outcome.latency_ms(0.999).mean, 3),
                 number(outcome.estimate(Measurement::server_micros).mean, 3),
                 number(processor_ratio(outcome, first).mean, 2),
+                number(outcome.estimate(Measurement::memory_mb).mean, 0),
             ]);
         }
     }
@@ -235,7 +242,11 @@ fn remarks(sides: &[Side], comparison: &Comparison, options: &Options) -> String
         sides[0].contender.label(),
     );
     for side in sides {
-        out += &format!("{} ({}): {}\n", side.contender.label(), side.server, side.contender.command);
+        let cluster = side.contender.processes.map_or(String::new(), |count| {
+            format!(", a cluster of {count} process{}", if count == 1 { "" } else { "es" })
+        });
+        let (label, command) = (side.contender.label(), &side.contender.command);
+        out += &format!("{label} ({}{cluster}): {command}\n", side.server);
     }
     let mut lines: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for side in sides {
@@ -288,6 +299,7 @@ fn json(sides: &[Side], comparison: &Comparison, method: &Method) -> Json {
             "command": side.contender.command.as_str(),
             "server": side.server.as_str(),
             "threads": side.contender.threads,
+            "processes": side.contender.processes,
             "results": results.collect::<Vec<_>>(),
         })
     };

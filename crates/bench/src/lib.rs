@@ -7,12 +7,14 @@
 //! (keys and sizes by [`distributions`]) and counts replies with [`reply_scanner`] in a [`tally`].
 //! [`plan`] repeats passes and summarizes them with [`statistics`]; [`output`] prints. [`compare`]
 //! does all that for several servers in turn, which [`server`] starts and stops, and [`report`]
-//! draws the result with [`plot`].
+//! draws the result with [`plot`]. Of a cluster [`cluster`] is the map, and `routing` sends each
+//! request where it belongs; [`server_cluster`] starts one.
 //!
 //! Must never change a server's data beyond the load (FLUSHDB only on request), accept a result
 //! that had errors in it, or measure itself instead of the server without saying so.
 #![forbid(unsafe_code)]
 
+pub mod cluster;
 pub mod compare;
 pub mod distributions;
 pub mod options;
@@ -21,10 +23,13 @@ pub mod plan;
 pub mod plot;
 pub mod presets;
 pub mod progress;
+pub mod recorder;
 pub mod reply_scanner;
 pub mod report;
 pub mod request;
+mod routing;
 pub mod server;
+pub mod server_cluster;
 pub mod session;
 pub mod statistics;
 pub mod table;

@@ -163,7 +163,8 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
 fn idle(options: &Options, stop: &Arc<AtomicBool>) -> Result<u64, String> {
     let method = &options.method;
     let target = options.target.target()?;
-    let _session = Session::open(&target, method.threads, method.connections, &method.processors, stop)?;
+    let _session =
+        Session::open(&target, None, method.threads, method.connections, &method.processors, stop)?;
     print(&format!("{} connections are open and idle; Ctrl-C ends\n", method.connections));
     while !stop.load(Relaxed) {
         std::thread::sleep(Duration::from_millis(100));

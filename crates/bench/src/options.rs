@@ -55,6 +55,8 @@ How:
       --iterations N      iterations, their mean with a 95 % confidence interval (--run-count)
       --flush             FLUSHDB before each iteration: deletes the database's data!
       --fill              write every key once before measuring
+      --cluster           the server is a node of a cluster: spread the load over its primaries,
+                          by slot; -c is the number of connections in all
   -k 0                    connect anew for each batch
   -I                      only open the connections, and wait
   -l                      again and again
@@ -76,6 +78,7 @@ const HELP_COMPARE: &str = "\
 compare: starts each server in turn, round after round, on a free port; the load's options
 apply to all. {port}, {dir} and {threads} in a command line are filled in; without {port},
 --port, --bind, --dir and --save '' are appended. redis://HOST:PORT names a server that runs.
+cluster:N:COMMAND LINE starts N processes as a cluster, and spreads the load over them.
       --rounds N          rounds (5); ratios are of runs within one round
       --server-threads L  for each of these: --io-threads N appended, or {threads} filled in
       --models L          for each of these: --threading-model M appended
@@ -118,6 +121,8 @@ pub struct Contender {
     pub command: String,
     /// Its number of threads, if that is varied.
     pub threads: Option<usize>,
+    /// So many processes make a cluster.
+    pub processes: Option<usize>,
 }
 
 /// `compare`'s own options.
@@ -179,6 +184,7 @@ struct Raw {
     iterations: Option<usize>,
     flush: bool,
     fill: bool,
+    cluster: bool,
     reconnect: bool,
     idle: bool,
     repeat: bool,
@@ -297,6 +303,7 @@ impl Raw {
             "--iterations" | "--run-count" => self.iterations = Some(positive(arguments, name)?),
             "--flush" | "--flushdb" => self.flush = true,
             "--fill" => self.fill = true,
+            "--cluster" | "--cluster-mode" => self.cluster = true,
             "-k" => self.reconnect = arguments.value::<u8>(name)? == 0,
             "-I" => self.idle = true,
             "-l" => self.repeat = true,
@@ -380,7 +387,17 @@ impl Raw {
             flush: self.flush,
             fill: self.fill,
             processors: self.processors.clone(),
+            cluster: self.cluster,
         };
+        let is_cluster = |contender: &Contender| contender.processes.is_some();
+        let has_cluster =
+            comparison.as_ref().is_some_and(|comparison| comparison.contenders.iter().any(is_cluster));
+        if (method.cluster || has_cluster) && method.rate.is_some() {
+            return Err("a cluster has no --rate: its connections send as fast as they are answered".into());
+        }
+        if method.cluster && self.idle {
+            return Err("-I opens connections to one server: without --cluster".into());
+        }
         let output = Output {
             form: self.form.unwrap_or(Form::Text),
             json_file: self.json_file.take(),
@@ -491,7 +508,8 @@ impl Raw {
     }
 
     fn comparison(&self) -> Result<Comparison, String> {
-        let servers: Vec<Contender> = self.words.iter().map(|word| contender(word)).collect();
+        let servers: Vec<Contender> =
+            self.words.iter().map(|word| contender(word)).collect::<Result<_, _>>()?;
         let mut contenders = Vec::new();
         for server in &servers {
             let models: Vec<Option<&String>> =
@@ -533,19 +551,29 @@ impl Raw {
 }
 
 /// `NAME=command line`, or a command line whose program is the name.
-fn contender(word: &str) -> Contender {
+fn contender(word: &str) -> Result<Contender, String> {
     let named =
         word.split_once('=').filter(|(name, _)| !name.is_empty() && !name.contains([' ', '/', ':', '?']));
     let (name, command) = match named {
         Some((name, command)) => (name.to_owned(), command),
         None => {
-            let program = word.split_whitespace().next().unwrap_or(word);
+            let bare = word.strip_prefix("cluster:").and_then(|rest| Some(rest.split_once(':')?.1));
+            let program = bare.unwrap_or(word).split_whitespace().next().unwrap_or(word);
             let name =
                 if program.contains("://") { program } else { program.rsplit('/').next().unwrap_or(program) };
             (name.to_owned(), word)
         }
     };
-    Contender { name, command: command.to_owned(), threads: None }
+    let Some(cluster) = command.strip_prefix("cluster:") else {
+        return Ok(Contender { name, command: command.to_owned(), threads: None, processes: None });
+    };
+    let parts = cluster.split_once(':').and_then(|(count, command)| Some((count.parse().ok()?, command)));
+    match parts {
+        Some((count @ 1..=1_000, command)) if !command.contains("://") => {
+            Ok(Contender { name, command: command.to_owned(), threads: None, processes: Some(count) })
+        }
+        _ => Err(format!("'{command}' is no cluster: cluster:PROCESSES:COMMAND LINE")),
+    }
 }
 
 fn positive(arguments: &mut Arguments, name: &str) -> Result<usize, String> {

@@ -135,6 +135,12 @@ pub fn warnings(outcome: &Outcome, method: &Method, total: &Tally) -> Vec<String
         }
         warnings.push(line);
     }
+    if total.redirected > 0 {
+        warnings.push(format!(
+            "REDIRECTED  {} requests were sent again, to where their slots had gone",
+            grouped(total.redirected as f64)
+        ));
+    }
     if total.unsent > 0 {
         warnings.push(format!(
             "OVERLOADED  the server did not keep up: {} requests were due and could not be sent",
@@ -239,6 +245,8 @@ pub fn json(outcome: &Outcome, method: &Method) -> Json {
         "received_bytes": total.received_bytes,
         "errors": total.errors(),
         "unsent": total.unsent,
+        "redirected": total.redirected,
+        "memory_mb": estimate(outcome.estimate(Measurement::memory_mb)),
         "pushes": total.pushes,
         "interrupted": outcome.interrupted,
     });

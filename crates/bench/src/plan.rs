@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use braid_client::process::{self, Task as ThreadTime};
 use braid_client::{Connection, Info, Target, cannot_connect};
 
+use crate::cluster::ClusterMap;
 use crate::distributions::{Pattern, Sizes};
 use crate::request::{Keys, Load, RequestKind, Template};
 use crate::session::{Progress, Session, Task};
@@ -45,6 +46,8 @@ pub struct Method {
     pub fill: bool,
     /// The generator's own processors; empty: any.
     pub processors: Vec<usize>,
+    /// The server is a node of a cluster, over whose primaries the load is spread.
+    pub cluster: bool,
 }
 
 /// One iteration.
@@ -57,6 +60,8 @@ pub struct Measurement {
     pub server_threads: Vec<(String, Duration)>,
     /// Requests per second over time: (seconds since the start, value).
     pub series: Vec<(f64, f64)>,
+    /// Bytes of the server's memory at the end (resident), if it reports them.
+    pub memory: Option<u64>,
 }
 
 /// Processor time of the whole server process.
@@ -64,6 +69,15 @@ pub struct Measurement {
 pub struct ServerTime {
     pub user: Duration,
     pub system: Duration,
+}
+
+impl std::iter::Sum for ServerTime {
+    fn sum<I: Iterator<Item = ServerTime>>(times: I) -> ServerTime {
+        times.fold(ServerTime::default(), |sum, time| ServerTime {
+            user: sum.user + time.user,
+            system: sum.system + time.system,
+        })
+    }
 }
 
 impl ServerTime {
@@ -96,6 +110,11 @@ impl Measurement {
         let replies = self.tally.replies();
         let time = self.server.filter(|_| replies > 0)?;
         Some(time.total().as_secs_f64() * 1e6 / replies as f64)
+    }
+
+    /// The server's resident memory at the end in megabytes.
+    pub fn memory_mb(&self) -> Option<f64> {
+        self.memory.map(|bytes| bytes as f64 / 1e6)
     }
 
     /// The generator's processor time per request in microseconds.
@@ -137,38 +156,62 @@ impl Outcome {
     }
 }
 
-/// The control connection, and the server's state seen through it.
+/// The control connections, and the servers' state seen through them: one server's, or those of a
+/// cluster's primaries, whose figures are added up.
 pub struct Control {
-    connection: Connection,
-    /// Set if this process of this machine is certainly the server.
-    process_id: Option<u32>,
+    servers: Vec<Controlled>,
     /// The server's name and version: `redis 7.0.15`.
     pub server: String,
 }
 
+struct Controlled {
+    connection: Connection,
+    /// Set if this process of this machine is certainly the server.
+    process_id: Option<u32>,
+}
+
 impl Control {
     /// Connects. A server that does not allow INFO is measured without its processor time.
-    pub fn open(target: &Target) -> Result<Control, Failure> {
-        let mut connection =
-            Connection::open(target).map_err(|error| cannot_connect(&target.address, &error))?;
-        let info = info(&mut connection, "server").unwrap_or_default();
-        let process_id = if target.is_local() { process::of_server(&info) } else { None };
-        Ok(Control { connection, process_id, server: describe(&info) })
+    pub fn open(targets: &[Target]) -> Result<Control, Failure> {
+        let (mut servers, mut server) = (Vec::new(), String::new());
+        for target in targets {
+            let mut connection =
+                Connection::open(target).map_err(|error| cannot_connect(&target.address, &error))?;
+            let info = info(&mut connection, "server").unwrap_or_default();
+            let process_id = if target.is_local() { process::of_server(&info) } else { None };
+            server = describe(&info);
+            servers.push(Controlled { connection, process_id });
+        }
+        Ok(Control { servers, server })
+    }
+
+    /// A figure of all servers together; none if one does not tell it.
+    fn sum<T: std::iter::Sum>(&mut self, of: impl Fn(&mut Connection) -> Option<T>) -> Option<T> {
+        self.servers.iter_mut().map(|server| of(&mut server.connection)).sum()
     }
 
     fn processor_time(&mut self) -> Option<ServerTime> {
-        let info = info(&mut self.connection, "cpu")?;
-        let time = |name: &str| Duration::try_from_secs_f64(info.number(name)?).ok();
-        Some(ServerTime { user: time("used_cpu_user")?, system: time("used_cpu_sys")? })
+        self.sum(|connection| {
+            let info = info(connection, "cpu")?;
+            let time = |name: &str| Duration::try_from_secs_f64(info.number(name)?).ok();
+            Some(ServerTime { user: time("used_cpu_user")?, system: time("used_cpu_sys")? })
+        })
+    }
+
+    /// Resident memory in bytes.
+    fn memory(&mut self) -> Option<u64> {
+        self.sum(|connection| Some(info(connection, "memory")?.number("used_memory_rss")? as u64))
     }
 
     fn thread_times(&self) -> Vec<ThreadTime> {
-        self.process_id.map(process::tasks).unwrap_or_default()
+        self.servers.iter().filter_map(|server| server.process_id).flat_map(process::tasks).collect()
     }
 
     /// Empties the selected database.
     pub fn flush(&mut self) -> Result<(), Failure> {
-        self.connection.expect(&["FLUSHDB"]).map_err(|error| format!("FLUSHDB: {error}"))?;
+        for server in &mut self.servers {
+            server.connection.expect(&["FLUSHDB"]).map_err(|error| format!("FLUSHDB: {error}"))?;
+        }
         Ok(())
     }
 }
@@ -206,8 +249,19 @@ impl<'a> Runner<'a> {
         method: &'a Method,
         stop: &'a Arc<AtomicBool>,
     ) -> Result<Runner<'a>, Failure> {
-        let control = Control::open(target)?;
-        let session = Session::open(target, method.threads, method.connections, &method.processors, stop)?;
+        let cluster = method.cluster.then(|| ClusterMap::discover(target)).transpose()?.map(Arc::new);
+        let control = match &cluster {
+            None => Control::open(std::slice::from_ref(target))?,
+            Some(cluster) => Control::open(&cluster.targets())?,
+        };
+        let session = Session::open(
+            target,
+            cluster.as_ref(),
+            method.threads,
+            method.connections,
+            &method.processors,
+            stop,
+        )?;
         Ok(Runner { session, control, method, stop, filled: None })
     }
 
@@ -284,7 +338,8 @@ impl<'a> Runner<'a> {
             system: after.system.saturating_sub(before.system),
         });
         let server_threads = thread_differences(&threads_before, &threads_after);
-        Ok(Some(Measurement { tally, server, server_threads, series: series.points }))
+        let memory = self.control.memory();
+        Ok(Some(Measurement { tally, server, server_threads, series: series.points, memory }))
     }
 
     /// Writes every key of the load once.

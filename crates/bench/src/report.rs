@@ -128,7 +128,8 @@ fn warnings(subjects: &[Subject], method: &Method) -> String {
 
 /// The table of a plain run.
 fn summary(subjects: &[Subject]) -> Table {
-    let header = ["load", "requests/s", "95 %", "p50 ms", "p99 ms", "p99.9 ms", "server us/request"];
+    let header =
+        ["load", "requests/s", "95 %", "p50 ms", "p99 ms", "p99.9 ms", "server us/request", "memory MB"];
     let mut rows = Vec::new();
     for outcome in subjects.iter().flat_map(|subject| &subject.outcomes) {
         let throughput = outcome.throughput();
@@ -142,6 +143,10 @@ fn summary(subjects: &[Subject]) -> Table {
             format!("{:.3}", outcome.latency_ms(0.99).mean),
             format!("{:.3}", outcome.latency_ms(0.999).mean),
             if server.is_nan() { "-".into() } else { format!("{server:.3}") },
+            match outcome.estimate(Measurement::memory_mb).mean {
+                memory if memory.is_nan() => "-".into(),
+                memory => format!("{memory:.0}"),
+            },
         ]);
     }
     Table { left: 1, header: header.map(str::to_owned).into(), rows }
@@ -291,6 +296,10 @@ fn at_a_glance(subjects: &[Subject]) -> String {
         if processor.iter().any(|(_, value, _)| value.mean.is_finite()) {
             out += &plot::bars("server's processor time per request, us", "us", &processor);
         }
+        let memory = rows(&|outcome| outcome.estimate(Measurement::memory_mb));
+        if memory.iter().any(|(_, value, _)| value.mean.is_finite()) {
+            out += &plot::bars("server's memory at the end, MB", "MB", &memory);
+        }
     }
     out
 }
@@ -411,6 +420,7 @@ mod tests {
             server: Some(ServerTime { user: millis(1), system: millis(1) }),
             server_threads: vec![("io <1>".into(), millis(1)), ("io <1>".into(), millis(1))],
             series: Vec::new(),
+            memory: Some(12_000_000),
         };
         let case = Case { title: "GET".into(), load: Arc::new(load), pipeline };
         Outcome { case, runs: vec![run.clone(), run], interrupted: false }
@@ -438,6 +448,7 @@ mod tests {
             flush: false,
             fill: false,
             processors: Vec::new(),
+            cluster: false,
         };
         let page = page(&subjects, None, &method);
         for part in

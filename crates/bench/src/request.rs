@@ -110,6 +110,18 @@ impl Template {
         Template { parts: vec![Part::Literal(bytes.as_bytes().to_vec())] }
     }
 
+    /// A request of this form, to be asked about: with some numbers, and a short value.
+    pub fn sample(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        for part in &self.with_data(b"x").parts {
+            match part {
+                Part::Literal(bytes) => out.extend_from_slice(bytes),
+                _ => out.extend_from_slice(&[b'0'; DIGITS]),
+            }
+        }
+        out
+    }
+
     /// Inserts values of one size, so that only numbers are left to fill in.
     fn with_data(&self, value: &[u8]) -> Template {
         let fill = |part: &Part| match part {

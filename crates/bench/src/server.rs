@@ -34,9 +34,19 @@ impl Server {
     /// Starts the command line and waits until the server replies. `base` has the connection's
     /// settings.
     pub fn start(command: &str, base: &Target, processors: &[usize]) -> Result<Server, String> {
+        Server::start_at(command, base, processors, free_port)
+    }
+
+    /// The same, on a port that `choose` finds.
+    pub(crate) fn start_at(
+        command: &str,
+        base: &Target,
+        processors: &[usize],
+        choose: fn() -> std::io::Result<u16>,
+    ) -> Result<Server, String> {
         let mut failure = String::new();
         for _ in 0..PORT_ATTEMPTS {
-            match Server::attempt(command, base, processors) {
+            match Server::attempt(command, base, processors, choose) {
                 Err(reason) if reason.contains("ddress already in use") => failure = reason,
                 other => return other,
             }
@@ -44,9 +54,14 @@ impl Server {
         Err(failure)
     }
 
-    fn attempt(command: &str, base: &Target, processors: &[usize]) -> Result<Server, String> {
+    fn attempt(
+        command: &str,
+        base: &Target,
+        processors: &[usize],
+        choose: fn() -> std::io::Result<u16>,
+    ) -> Result<Server, String> {
         let folder = new_folder().map_err(|error| format!("no folder for the server: {error}"))?;
-        let port = free_port().map_err(|error| format!("no free port: {error}"))?;
+        let port = choose().map_err(|error| format!("no free port: {error}"))?;
         let line = completed(command, port, &folder.display().to_string());
         let words = words(&line)?;
         let child = spawn(&words, &folder, processors);

@@ -10,9 +10,11 @@ use std::time::{Duration, Instant};
 
 use braid_client::{Connection, Target, cannot_connect};
 
+use crate::cluster::ClusterMap;
+use crate::recorder::Live;
 use crate::request::{Load, Sequences};
 use crate::tally::Tally;
-use crate::worker::{Failure, Live, Pass, Rate, Worker};
+use crate::worker::{Failure, Pass, Rate, Worker};
 
 /// The work of a pass on the connections of a session.
 #[derive(Clone, Debug)]
@@ -49,10 +51,11 @@ struct Thread {
 }
 
 impl Session {
-    /// Opens `connections` connections on `threads` threads. `stop` ends passes early. `processors`
-    /// binds the threads.
+    /// Opens `connections` connections on `threads` threads, to the primaries of a cluster if there is
+    /// one. `stop` ends passes early. `processors` binds the threads.
     pub fn open(
         target: &Target,
+        cluster: Option<&Arc<ClusterMap>>,
         threads: usize,
         connections: usize,
         processors: &[usize],
@@ -62,6 +65,16 @@ impl Session {
         let probe = Connection::open(target).map_err(|error| cannot_connect(&target.address, &error))?;
         let address = probe.address().clone();
         let threads = threads.clamp(1, connections.max(1));
+        if let Some(cluster) = cluster
+            && connections / threads < cluster.node_count()
+        {
+            return Err(format!(
+                "{} of the cluster and {} need {} connections at least (-c)",
+                braid_base::plural::plural(cluster.node_count() as u64, "primary"),
+                braid_base::plural::plural(threads as u64, "thread"),
+                cluster.node_count() * threads
+            ));
+        }
         let mut session = Session { threads: Vec::new(), stop: stop.clone() };
         for number in 0..threads {
             // The first threads get the remainder of an uneven division.
@@ -69,11 +82,12 @@ impl Session {
             let (pass_sender, passes) = channel::<Arc<Pass>>();
             let (result_sender, results) = channel();
             let (target, address, processors) = (target.clone(), address.clone(), processors.to_vec());
+            let cluster = cluster.cloned();
             let work = move || {
                 if !processors.is_empty() {
                     braid_net::affinity::bind_thread(&processors);
                 }
-                let mut worker = match Worker::connect(number, threads, share, &target, &address) {
+                let mut worker = match Worker::connect(number, threads, share, &target, &address, cluster) {
                     Ok(worker) => worker,
                     Err(failure) => {
                         let _ = result_sender.send(Err(failure));

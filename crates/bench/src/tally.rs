@@ -69,6 +69,8 @@ pub struct Tally {
     pub waits: u64,
     /// Open loop: requests that were due but could not be sent before the end.
     pub unsent: u64,
+    /// Of a cluster: requests that another node had to be asked for.
+    pub redirected: u64,
     /// Open loop: delay of requests caused by the generator itself (ns).
     pub lag: Histogram,
 }
@@ -88,6 +90,7 @@ impl Tally {
             processor: Duration::ZERO,
             waits: 0,
             unsent: 0,
+            redirected: 0,
             lag: new_histogram(),
         }
     }
@@ -108,6 +111,7 @@ impl Tally {
         self.processor += other.processor;
         self.waits += other.waits;
         self.unsent += other.unsent;
+        self.redirected += other.redirected;
         self.lag.add(&other.lag).expect("same bounds");
     }
 

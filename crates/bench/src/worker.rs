@@ -10,7 +10,7 @@
 //! flight on it, and latency counts from the due time, not from the time of sending. So a stalled
 //! server is charged with all requests that had to wait (no coordinated omission).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -24,9 +24,12 @@ use braid_net::poller::{Interest, Poller};
 use fastrand::Rng;
 use socket2::SockAddr;
 
+use crate::cluster::ClusterMap;
+use crate::recorder::{DueReplies, Live, Recorder, Replies};
 use crate::reply_scanner::{Class, ReplyScanner, Sink};
 use crate::request::{Generator, Load, Sequences};
-use crate::tally::{Histogram, KindTally, Tally, new_histogram};
+use crate::routing::{Flight, Router};
+use crate::tally::{Histogram, Tally, new_histogram};
 
 /// The settings of a pass; shared by all threads.
 pub struct Pass {
@@ -57,16 +60,6 @@ pub struct Rate {
     pub poisson: bool,
 }
 
-/// A thread's running counters, on a cache line of their own.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub struct Live {
-    pub replies: AtomicU64,
-    pub errors: AtomicU64,
-    /// Sum of all latencies.
-    pub latency_nanos: AtomicU64,
-}
-
 /// How long replies to the last requests are awaited after the end.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(10);
 /// The same if the user wants to stop.
@@ -84,6 +77,8 @@ pub struct Worker {
     threads: usize,
     target: Target,
     address: SockAddr,
+    /// Connections are spread over these nodes.
+    cluster: Option<Arc<ClusterMap>>,
     poller: Poller,
     connections: Vec<Connection>,
     buffer: Vec<u8>,
@@ -91,6 +86,10 @@ pub struct Worker {
 
 struct Connection {
     stream: Stream,
+    /// Of a cluster: which one.
+    node: usize,
+    /// Of a cluster: the requests in flight.
+    flight: Flight,
     scanner: ReplyScanner,
     interest: Interest,
     /// Bytes that the socket has not taken yet.
@@ -125,6 +124,7 @@ impl Worker {
         connections: usize,
         target: &Target,
         address: &SockAddr,
+        cluster: Option<Arc<ClusterMap>>,
     ) -> Result<Worker, Failure> {
         let poller = Poller::new().map_err(|error| error.to_string())?;
         let mut worker = Worker {
@@ -132,12 +132,14 @@ impl Worker {
             threads,
             target: target.clone(),
             address: address.clone(),
+            cluster,
             poller,
             connections: Vec::with_capacity(connections),
             buffer: vec![0; RECEIVE_LEN],
         };
         for place in 0..connections {
-            let connection = worker.open(place, true)?;
+            let node = worker.cluster.as_ref().map_or(0, |cluster| place % cluster.node_count());
+            let connection = worker.open(place, node, true)?;
             worker.connections.push(connection);
             // In small groups, so that the server's accept queue does not overflow.
             if place % 64 == 63 {
@@ -148,13 +150,16 @@ impl Worker {
         Ok(worker)
     }
 
-    fn open(&self, place: usize, check: bool) -> Result<Connection, Failure> {
-        let stream = self
-            .target
-            .connect_later(&self.address)
-            .map_err(|error| cannot_connect(&self.target.address, &error))?;
+    fn open(&self, place: usize, node: usize, check: bool) -> Result<Connection, Failure> {
+        let at_node = self.cluster.as_ref().map(|cluster| cluster.node(node));
+        let (target, address) = match &at_node {
+            Some((target, address)) => (target, address),
+            None => (&self.target, &self.address),
+        };
+        let stream =
+            target.connect_later(address).map_err(|error| cannot_connect(&target.address, &error))?;
         let mut leftover = Vec::new();
-        let mut commands = self.target.greeting();
+        let mut commands = target.greeting();
         if commands.is_empty() && check {
             // Finds a connection that is accepted but not served now, not in the middle of a
             // measurement.
@@ -166,6 +171,8 @@ impl Worker {
             .map_err(|error| format!("cannot watch a connection: {error}"))?;
         Ok(Connection {
             stream,
+            node,
+            flight: Flight::default(),
             scanner: ReplyScanner::default(),
             interest: Interest::ReadWrite,
             leftover,
@@ -185,6 +192,7 @@ impl Worker {
     fn greet(&mut self) -> Result<(), Failure> {
         let start = Ticks::now();
         let mut nothing = Recorder::new(0, None);
+        let mut routes = None;
         while self.connections.iter().any(|connection| connection.greeting > 0) {
             let count = self.poller.wait(Some(NAP_MAX)).map_err(|error| error.to_string())?;
             for index in 0..count {
@@ -194,7 +202,7 @@ impl Worker {
                     connection.send_leftover()?;
                 }
                 if event.readable {
-                    connection.receive(&mut self.buffer, &mut nothing)?;
+                    connection.receive(&mut self.buffer, &mut nothing, &mut routes)?;
                 }
                 connection.watch(&self.poller, event.token)?;
             }
@@ -213,6 +221,7 @@ impl Worker {
         let mut run = Run {
             pass,
             generator,
+            router: self.cluster.as_ref().map(|cluster| Router::new(cluster, &pass.load, pass.pipeline)),
             piece,
             recorder: Recorder::new(pass.load.kinds.len(), Some(&pass.live[self.number])),
             start: Ticks::now(),
@@ -229,6 +238,7 @@ impl Worker {
         let processor = thread_processor_time().saturating_sub(processor_before);
         let unsent = self.connections.iter().map(|connection| connection.due.len() as u64).sum();
         self.connections.iter_mut().for_each(|connection| connection.due.clear());
+        let redirected = run.router.as_ref().map_or(0, |router| router.redirected);
         let recorder = run.recorder;
         Ok(Tally {
             kinds: recorder.kinds,
@@ -241,8 +251,21 @@ impl Worker {
             processor,
             waits: run.waits,
             unsent,
+            redirected,
             lag: run.lag,
         })
+    }
+
+    /// Opens connections to nodes that have none: the cluster has grown.
+    fn open_to_new_nodes(&mut self) -> Result<(), Failure> {
+        let Some(cluster) = self.cluster.clone() else { return Ok(()) };
+        for node in 0..cluster.node_count() {
+            if !self.connections.iter().any(|connection| connection.node == node) {
+                let connection = self.open(self.connections.len(), node, true)?;
+                self.connections.push(connection);
+            }
+        }
+        Ok(())
     }
 
     fn closed_loop(&mut self, run: &mut Run<'_>) -> Result<(), Failure> {
@@ -253,7 +276,10 @@ impl Worker {
         self.watch_all()?;
         let mut drain = Drain::default();
         let mut idle: Vec<usize> = Vec::with_capacity(self.connections.len());
-        while busy > 0 {
+        while busy > 0 || run.has_routed() {
+            if run.router.is_some() {
+                busy += self.wake(run)?;
+            }
             let count = self.poller.wait(Some(NAP_MAX)).map_err(|error| error.to_string())?;
             run.waits += 1;
             if count == 0 {
@@ -270,7 +296,7 @@ impl Worker {
                     connection.send_leftover()?;
                 }
                 if event.readable {
-                    connection.receive(&mut self.buffer, &mut run.recorder)?;
+                    connection.receive(&mut self.buffer, &mut run.recorder, &mut run.router)?;
                 }
                 if connection.unmade > 0 {
                     connection.make(run)?;
@@ -284,7 +310,8 @@ impl Worker {
             // many clients.
             for place in idle.drain(..) {
                 if run.pass.reconnect {
-                    self.connections[place] = self.open(place, false)?;
+                    let node = self.connections[place].node;
+                    self.connections[place] = self.open(place, node, false)?;
                 }
                 let connection = &mut self.connections[place];
                 busy -= usize::from(!connection.next_batch(run)?);
@@ -295,6 +322,22 @@ impl Worker {
             self.greet()?;
         }
         Ok(())
+    }
+
+    /// Of a cluster: begins batches on connections that have had nothing to do, if there is
+    /// something now. Returns how many.
+    fn wake(&mut self, run: &mut Run<'_>) -> Result<usize, Failure> {
+        if run.router.as_mut().is_some_and(Router::has_new_nodes) {
+            self.open_to_new_nodes()?;
+        }
+        let mut woken = 0;
+        for (place, connection) in self.connections.iter_mut().enumerate() {
+            if !connection.is_busy && connection.next_batch(run)? {
+                woken += 1;
+                connection.watch(&self.poller, place as u64)?;
+            }
+        }
+        Ok(woken)
     }
 
     fn open_loop(&mut self, run: &mut Run<'_>, rate: Rate) -> Result<(), Failure> {
@@ -411,6 +454,8 @@ impl Drain {
 struct Run<'a> {
     pass: &'a Pass,
     generator: Generator,
+    /// Of a cluster: which request goes where.
+    router: Option<Router>,
     /// Requests made at once.
     piece: usize,
     recorder: Recorder<'a>,
@@ -439,6 +484,26 @@ impl Run<'_> {
         self.ended |= over || self.pass.stop.load(Relaxed);
     }
 
+    /// Of a cluster: requests are made that are still to be sent.
+    fn has_routed(&self) -> bool {
+        !self.ended && self.router.as_ref().is_some_and(Router::has_requests)
+    }
+
+    /// Of a cluster: has up to `count` requests ready for a node, and returns how many are. Otherwise
+    /// claims as many.
+    #[inline]
+    fn prepare(&mut self, node: usize, count: usize) -> usize {
+        let Some(mut router) = self.router.take() else { return self.claim(count) };
+        router.prepare(node, count, &mut self.generator, |wanted| {
+            let Some(requests) = self.pass.requests else { return wanted };
+            let before = self.pass.claimed.fetch_add(wanted as u64, Relaxed);
+            requests.saturating_sub(before).min(wanted as u64) as usize
+        });
+        let ready = router.ready(node).min(count);
+        self.router = Some(router);
+        ready
+    }
+
     /// Claims up to `count` of the remaining requests.
     #[inline]
     fn claim(&mut self, count: usize) -> usize {
@@ -457,9 +522,10 @@ impl Connection {
         if run.ended {
             return Ok(false);
         }
-        self.unmade = run.claim(run.pass.pipeline);
+        self.unmade = run.prepare(self.node, run.pass.pipeline);
         if self.unmade == 0 {
-            run.ended = true;
+            // Of a cluster, other nodes may still have some.
+            run.ended = run.router.is_none();
             return Ok(false);
         }
         self.is_busy = true;
@@ -494,7 +560,10 @@ impl Connection {
     #[inline]
     fn send(&mut self, count: usize, run: &mut Run<'_>) -> Result<(), Failure> {
         let kinds = &mut self.kinds;
-        let bytes = run.generator.batch(count, |kind| kinds.push_back(kind));
+        let bytes = match &mut run.router {
+            None => run.generator.batch(count, |kind| kinds.push_back(kind)),
+            Some(router) => router.take(self.node, count, &mut self.flight, kinds),
+        };
         run.sent_bytes += bytes.len() as u64;
         let sent = match self.stream.write(bytes) {
             Ok(sent) => sent,
@@ -526,7 +595,12 @@ impl Connection {
     }
 
     /// Receives, scans and records replies while bytes arrive (closed loop and greeting).
-    fn receive(&mut self, buffer: &mut [u8], recorder: &mut Recorder<'_>) -> Result<(), Failure> {
+    fn receive(
+        &mut self,
+        buffer: &mut [u8],
+        recorder: &mut Recorder<'_>,
+        router: &mut Option<Router>,
+    ) -> Result<(), Failure> {
         loop {
             let Some(count) = self.receive_once(buffer)? else { return Ok(()) };
             let now = Ticks::now();
@@ -537,8 +611,17 @@ impl Connection {
             } else {
                 let latency = now.nanos_since(self.begun);
                 let mut sink = Replies { recorder, kinds: &mut self.kinds, latency, count: 0 };
-                let result = self.scanner.feed(bytes, &mut sink);
-                let replies = sink.finish(now);
+                let (result, redirected) = match router {
+                    None => (self.scanner.feed(bytes, &mut sink), 0),
+                    Some(router) => {
+                        let mut routed = router.watch(&mut self.flight, sink);
+                        let result = self.scanner.feed(bytes, &mut routed);
+                        let redirected;
+                        (sink, redirected) = routed.finish();
+                        (result, redirected)
+                    }
+                };
+                let replies = sink.finish(now) + redirected;
                 result.map_err(|_| malformed(bytes))?;
                 self.under_way = self.under_way.checked_sub(replies).ok_or("more replies than requests")?;
             }
@@ -631,150 +714,6 @@ fn is_later(error: &io::Error) -> bool {
 fn malformed(bytes: &[u8]) -> Failure {
     let start = &bytes[..bytes.len().min(60)];
     format!("what the server says is not Redis protocol: \"{}\"", start.escape_ascii())
-}
-
-/// A thread's counts in a pass.
-struct Recorder<'a> {
-    kinds: Vec<KindTally>,
-    error_codes: BTreeMap<String, (u64, String)>,
-    pushes: u64,
-    received_bytes: u64,
-    /// Time of the last reply.
-    last: Option<Ticks>,
-    live: Option<&'a Live>,
-    errors: u64,
-    latency_sum: u64,
-}
-
-/// Number of different errors that are distinguished; the rest are counted under one name.
-const ERROR_CODES_MAX: usize = 64;
-
-impl<'a> Recorder<'a> {
-    fn new(kinds: usize, live: Option<&'a Live>) -> Recorder<'a> {
-        Recorder {
-            kinds: (0..kinds).map(|_| KindTally::default()).collect(),
-            error_codes: BTreeMap::new(),
-            pushes: 0,
-            received_bytes: 0,
-            last: None,
-            live,
-            errors: 0,
-            latency_sum: 0,
-        }
-    }
-
-    #[cold]
-    fn error(&mut self, text: &[u8]) {
-        self.errors += 1;
-        let text = String::from_utf8_lossy(text).into_owned();
-        let mut code = text.split(' ').next().unwrap_or_default().to_owned();
-        if self.error_codes.len() >= ERROR_CODES_MAX && !self.error_codes.contains_key(&code) {
-            code = "(others)".into();
-        }
-        self.error_codes.entry(code).or_insert((0, text)).0 += 1;
-    }
-
-    /// Publishes the thread's counters, and remembers the time.
-    #[inline]
-    fn flush_live(&mut self, replies: usize, now: Ticks) {
-        if replies > 0 {
-            self.last = Some(now);
-        }
-        if let Some(live) = self.live {
-            // Only this thread writes these: a store is enough.
-            live.replies.store(live.replies.load(Relaxed) + replies as u64, Relaxed);
-            live.errors.store(self.errors, Relaxed);
-            live.latency_nanos.store(self.latency_sum, Relaxed);
-        }
-    }
-}
-
-/// Replies of one piece of bytes, all with the same latency (closed loop).
-struct Replies<'a, 'b> {
-    recorder: &'a mut Recorder<'b>,
-    kinds: &'a mut VecDeque<u8>,
-    latency: u64,
-    count: usize,
-}
-
-impl Replies<'_, '_> {
-    /// Records the counts; returns the number of replies.
-    #[inline]
-    fn finish(self, now: Ticks) -> usize {
-        if let [only] = self.recorder.kinds.as_mut_slice()
-            && self.count > 0
-        {
-            only.latency.saturating_record_n(self.latency, self.count as u64);
-            only.replies += self.count as u64;
-        }
-        self.recorder.latency_sum += self.latency * self.count as u64;
-        self.recorder.flush_live(self.count, now);
-        self.count
-    }
-}
-
-impl Sink for Replies<'_, '_> {
-    #[inline]
-    fn replies(&mut self, class: Class, count: usize) {
-        self.count += count;
-        match self.recorder.kinds.as_mut_slice() {
-            // Recorded together at the end.
-            [only] => only.count_class(class, count as u64),
-            several => {
-                for _ in 0..count {
-                    let kind = self.kinds.pop_front().unwrap_or(0);
-                    if let Some(kind) = several.get_mut(usize::from(kind)) {
-                        kind.count_class(class, 1);
-                        kind.replies += 1;
-                        kind.latency.saturating_record(self.latency);
-                    }
-                }
-            }
-        }
-    }
-
-    fn error(&mut self, text: &[u8]) {
-        self.recorder.error(text);
-    }
-
-    fn push(&mut self) {
-        self.recorder.pushes += 1;
-    }
-}
-
-/// Replies of an open loop: each has its own start.
-struct DueReplies<'a, 'b> {
-    now: u64,
-    recorder: &'a mut Recorder<'b>,
-    kinds: &'a mut VecDeque<u8>,
-    due: &'a mut VecDeque<u64>,
-    count: usize,
-}
-
-impl Sink for DueReplies<'_, '_> {
-    fn replies(&mut self, class: Class, count: usize) {
-        self.count += count;
-        let several = self.recorder.kinds.len() > 1;
-        for _ in 0..count {
-            let Some(due) = self.due.pop_front() else { return };
-            let latency = self.now.saturating_sub(due);
-            let kind = if several { self.kinds.pop_front().unwrap_or(0) } else { 0 };
-            if let Some(kind) = self.recorder.kinds.get_mut(usize::from(kind)) {
-                kind.count_class(class, 1);
-                kind.replies += 1;
-                kind.latency.saturating_record(latency);
-            }
-            self.recorder.latency_sum += latency;
-        }
-    }
-
-    fn error(&mut self, text: &[u8]) {
-        self.recorder.error(text);
-    }
-
-    fn push(&mut self) {
-        self.recorder.pushes += 1;
-    }
 }
 
 /// Processor time of the calling thread so far.

@@ -50,11 +50,18 @@ impl Connection {
     pub fn command<T: AsRef<[u8]>>(&mut self, words: &[T]) -> io::Result<Value> {
         let mut bytes = Vec::new();
         encode(words, &mut bytes);
+        self.send(&bytes)?;
+        self.receive()
+    }
+
+    /// Sends encoded commands, whose replies are to be received in turn. They should be few enough
+    /// that their replies find room on the way: the server may stop reading until they are received.
+    pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut sent = 0;
         while sent < bytes.len() {
             sent += self.stream.write(&bytes[sent..])?;
         }
-        self.reply()
+        Ok(())
     }
 
     /// As [`Connection::command`], but an error reply is an error.
@@ -65,7 +72,8 @@ impl Connection {
         }
     }
 
-    fn reply(&mut self) -> io::Result<Value> {
+    /// Waits for the next reply.
+    pub fn receive(&mut self) -> io::Result<Value> {
         let mut chunk = [0; 16 * 1024];
         loop {
             match Reply::parse(&self.received) {

@@ -68,8 +68,13 @@ pub fn at(options: &TargetOptions, member: &Member) -> Result<Target, String> {
         return Err("it has no address in etcd: it does not run, or cannot reach etcd".into());
     }
     let port = if options.tls && member.tls_port != 0 { member.tls_port } else { member.port };
+    place(options, &member.host, port)
+}
+
+/// A server at this place, with the login that the options have.
+pub fn place(options: &TargetOptions, host: &str, port: u16) -> Result<Target, String> {
     let there =
-        TargetOptions { host: Some(member.host.clone()), port: Some(port), socket: None, ..options.clone() };
+        TargetOptions { host: Some(host.to_owned()), port: Some(port), socket: None, ..options.clone() };
     there.target()
 }
 

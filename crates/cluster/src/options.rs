@@ -6,32 +6,69 @@ use std::time::Duration;
 use braid_client::options::Argument;
 use braid_client::{Arguments, TargetOptions};
 
+use crate::change::Place;
+use crate::moving::{By, Wish};
+use crate::slots;
+
 const HELP: &str = "\
 Usage: braid-cluster status [HOST:PORT] [OPTIONS]
        braid-cluster failover [HOST:PORT] [NODE] [OPTIONS]
        braid-cluster promote HOST:PORT --force [OPTIONS]
+       braid-cluster create HOST:PORT... [--replicas N] [OPTIONS]
+       braid-cluster add HOST:PORT [--replica-of NODE] [OPTIONS]
+       braid-cluster remove NODE [OPTIONS]
+       braid-cluster drain NODE [OPTIONS]
+       braid-cluster rebalance [--by slots|keys|bytes|load] [OPTIONS]
+       braid-cluster move SLOTS --to NODE [OPTIONS]
+       braid-cluster import-cluster HOST:PORT [OPTIONS]
 
-status    prints the members of a group: roles, epoch, in-sync set, how far replicas are behind
-failover  has the primary hand over to a replica, and waits until that is done: to NODE (a name of
-          status, or HOST:PORT), or else to the first that has everything
+Groups and clusters:
+status    a group: its members, their roles, the in-sync set, how far replicas are behind; a
+          cluster: its shards with a picture of their slots, and all nodes
+failover  has the primary hand over to a replica, and waits until that is done: to NODE, or else to
+          the first that has everything. In a cluster NODE is the replica, or a shard's primary
 promote   makes the server at HOST:PORT the primary with what it has, in sync or not. For a group
           whose members in sync are lost for good: acknowledged writes that it lacks are lost
 
-Any member will do for HOST:PORT (127.0.0.1:6379). Servers without a group are shown too: a primary
-and its replicas.
+Clusters:
+create    a cluster of empty servers, with N replicas for each primary (0)
+add       a node: a primary without slots, or a replica of NODE's shard
+remove    a node that has no slots; one that cannot be reached is forgotten
+drain     moves all slots of NODE's shard to the others, as many to each as makes them even
+rebalance moves slots so that all primaries have as many of them, of keys, of bytes in memory, or of
+          processor time (as far as the servers count that for each slot)
+move      SLOTS, such as 0-99,200, to NODE's shard
+import-cluster
+          follows all primaries of the cluster at HOST:PORT, stock or not, by replication, and cuts
+          over: writes wait there until everything is here. This cluster is the one of -h and -p
+
+NODE is HOST:PORT, a name that status shows, or an id or its first six letters or more. Slots move
+while they are used (CLUSTER MIGRATESLOTS); what is interrupted goes on with the same command.
+
+Any member will do for HOST:PORT of status and failover, and for -h and -p (127.0.0.1:6379); where
+NODE is an address, that will do, too. Servers without a group are shown as well.
 
 Where, and how to log in (the same at all members):
 ";
 
 const HELP_OWN: &str = "
 How:
+      --dry-run           print what would be done, and do nothing
+      --json              print JSON
       --timeout S         failover: seconds that replicas have to catch up (10);
-                          promote: seconds to wait for the outcome (30)
+                          promote: seconds to wait for the outcome (30);
+                          import-cluster: seconds that writes may wait at the cut-over (10)
       --force             promote: yes, I accept that writes may be lost
+      --cut-over WHEN     import-cluster: at once (default) when everything is here, on enter (a line
+                          on standard input), or never: follow until Ctrl-C
+      --from-user NAME, --from-pass PASSWORD
+                          import-cluster: login at the other cluster
+      --replace           import-cluster: keys that are here already are overwritten
       --help, --version   this text; the version
 
 Exit status: 0; 1 if a server cannot be asked or the change failed; 2 for a wrong command line;
-3 from status if there is no primary, or a member is not reached or not in sync.
+3 from status if something is not as it should be: no primary, a member that is not reached, not in
+sync or not connected, slots without an owner.
 ";
 
 /// What help prints.
@@ -44,6 +81,28 @@ pub fn help() -> String {
 pub struct Options {
     pub target: TargetOptions,
     pub action: Action,
+    pub dry_run: bool,
+    pub json: bool,
+}
+
+/// When an import cuts over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum CutOver {
+    #[default]
+    AtOnce,
+    OnEnter,
+    Never,
+}
+
+/// A cluster that is to be imported.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Import {
+    pub from: Place,
+    pub user: Option<String>,
+    pub password: Option<String>,
+    pub cut_over: CutOver,
+    pub replace: bool,
+    pub timeout: Duration,
 }
 
 /// What is to be done.
@@ -52,6 +111,11 @@ pub enum Action {
     Status,
     Failover { to: Option<String>, timeout: Duration },
     Promote { timeout: Duration },
+    Create { places: Vec<Place>, replicas: usize },
+    Add { place: Place, replica_of: Option<String> },
+    Remove { node: String },
+    Move(Wish),
+    Import(Import),
 }
 
 /// What a command line asks for.
@@ -62,63 +126,199 @@ pub enum Request {
     Version,
 }
 
+const COMMANDS: &str =
+    "status, failover, promote, create, add, remove, drain, rebalance, move or import-cluster";
+
+/// The options as given.
+#[derive(Default)]
+struct Raw {
+    target: TargetOptions,
+    words: Vec<String>,
+    /// Those that go with certain commands alone: their names.
+    given: Vec<&'static str>,
+    timeout: Option<Duration>,
+    force: bool,
+    dry_run: bool,
+    json: bool,
+    replicas: usize,
+    replica_of: Option<String>,
+    by: Option<By>,
+    to: Option<String>,
+    cut_over: CutOver,
+    from_user: Option<String>,
+    from_password: Option<String>,
+    replace: bool,
+}
+
+/// Options that go with certain commands alone.
+const FITTING: [(&str, &[&str]); 12] = [
+    ("--timeout", &["failover", "promote", "import-cluster"]),
+    ("--force", &["promote"]),
+    ("--dry-run", &["failover", "create", "add", "remove", "drain", "rebalance", "move"]),
+    ("--json", &["status", "failover", "create", "add", "remove", "drain", "rebalance", "move"]),
+    ("--replicas", &["create"]),
+    ("--replica-of", &["add"]),
+    ("--by", &["rebalance"]),
+    ("--to", &["move"]),
+    ("--cut-over", &["import-cluster"]),
+    ("--from-user", &["import-cluster"]),
+    ("--from-pass", &["import-cluster"]),
+    ("--replace", &["import-cluster"]),
+];
+
 /// Reads a command line. Errors are for the user.
 pub fn parse(arguments: &mut Arguments) -> Result<Request, String> {
-    let mut target = TargetOptions::default();
-    let mut words = Vec::new();
-    let (mut timeout, mut force, mut has_address) = (None, false, false);
+    let mut raw = Raw::default();
     while let Some(argument) = arguments.take()? {
-        let name = match argument {
-            Argument::Option(name) => name,
-            Argument::Word(word) => {
-                words.push(word);
-                continue;
-            }
-        };
-        match name.as_str() {
-            "--help" => return Ok(Request::Help),
-            "-v" | "--version" => return Ok(Request::Version),
-            "--force" => force = true,
+        match argument {
+            Argument::Word(word) => raw.words.push(word),
+            Argument::Option(name) => match name.as_str() {
+                "--help" => return Ok(Request::Help),
+                "-v" | "--version" => return Ok(Request::Version),
+                name if raw.take(name, arguments)? || raw.target.accept(name, arguments)? => {}
+                _ => return Err(format!("unknown option {name} (--help lists them)")),
+            },
+        }
+    }
+    Ok(Request::Run(Box::new(raw.finish()?)))
+}
+
+impl Raw {
+    fn take(&mut self, name: &str, arguments: &mut Arguments) -> Result<bool, String> {
+        let Some((name, _)) = FITTING.iter().find(|(known, _)| *known == name) else { return Ok(false) };
+        self.given.push(name);
+        match *name {
             "--timeout" => {
-                let seconds: f64 = arguments.value(&name)?;
+                let seconds: f64 = arguments.value(name)?;
                 let valid = Duration::try_from_secs_f64(seconds).ok();
                 let in_range = |timeout: &Duration| (0.001..=86_400.0).contains(&timeout.as_secs_f64());
-                timeout =
+                self.timeout =
                     Some(valid.filter(in_range).ok_or("--timeout must be between 0.001 and 86400 seconds")?);
             }
-            _ if target.accept(&name, arguments)? => {}
-            _ => return Err(format!("unknown option {name} (--help lists them)")),
+            "--force" => self.force = true,
+            "--dry-run" => self.dry_run = true,
+            "--json" => self.json = true,
+            "--replicas" => self.replicas = arguments.value(name)?,
+            "--replica-of" => self.replica_of = Some(arguments.text()?),
+            "--by" => self.by = Some(By::parse(&arguments.text()?)?),
+            "--to" => self.to = Some(arguments.text()?),
+            "--cut-over" => {
+                self.cut_over = match arguments.text()?.as_str() {
+                    "at-once" => CutOver::AtOnce,
+                    "on-enter" => CutOver::OnEnter,
+                    "never" => CutOver::Never,
+                    other => {
+                        return Err(format!("'{other}' is no time to cut over: at-once, on-enter or never"));
+                    }
+                }
+            }
+            "--from-user" => self.from_user = Some(arguments.text()?),
+            "--from-pass" => self.from_password = Some(arguments.text()?),
+            _ => self.replace = true,
+        }
+        Ok(true)
+    }
+
+    fn finish(mut self) -> Result<Options, String> {
+        let mut words = std::mem::take(&mut self.words).into_iter();
+        let command = words.next().ok_or_else(|| format!("a command is missing: {COMMANDS} (--help)"))?;
+        if !COMMANDS.split([',', ' ']).any(|known| known == command && known != "or") {
+            return Err(format!("'{command}' is no command: {COMMANDS} (--help)"));
+        }
+        for given in &self.given {
+            let fitting = FITTING.iter().find(|(name, _)| name == given).map_or(&[][..], |(_, fits)| *fits);
+            if !fitting.contains(&command.as_str()) {
+                return Err(format!("{given} goes with {}", fitting.join(", ")));
+            }
+        }
+        let mut rest: Vec<String> = words.collect();
+        let action = match command.as_str() {
+            "status" | "failover" | "promote" => self.group_action(&command, &mut rest)?,
+            _ => self.cluster_action(&command, &mut rest)?,
+        };
+        match rest.first() {
+            Some(word) => Err(format!("'{word}' is one word too many (--help)")),
+            None => Ok(Options { target: self.target, action, dry_run: self.dry_run, json: self.json }),
         }
     }
-    let mut words = words.into_iter();
-    let action = words.next().ok_or("a command is missing: status, failover or promote (--help)")?;
-    let mut next = words.next();
-    if let Some((host, port)) = next.as_deref().and_then(address) {
-        (target.host, target.port) = (Some(host), Some(port));
-        has_address = true;
-        next = words.next();
+
+    fn has_target(&self) -> bool {
+        self.target.host.is_some() || self.target.port.is_some() || self.target.socket.is_some()
     }
-    let action = match action.as_str() {
-        "status" if timeout.is_some() => return Err("--timeout goes with failover and promote".into()),
-        "status" | "failover" if force => return Err("--force goes with promote".into()),
-        "promote"
-            if !has_address && target.host.is_none() && target.port.is_none() && target.socket.is_none() =>
-        {
-            return Err("promote needs the server's HOST:PORT".into());
+
+    /// Without another, the server at this place is asked.
+    fn ask_at(&mut self, node: &str) {
+        if let Some((host, port)) = address(node).filter(|_| !self.has_target()) {
+            (self.target.host, self.target.port) = (Some(host), Some(port));
         }
-        "promote" if !force => {
-            return Err("promote may lose acknowledged writes: --force says that you accept that".into());
+    }
+
+    /// Actions of groups, which clusters have as well. An address that comes first is the server's.
+    fn group_action(&mut self, command: &str, rest: &mut Vec<String>) -> Result<Action, String> {
+        if let Some((host, port)) = rest.first().and_then(|word| address(word)) {
+            (self.target.host, self.target.port) = (Some(host), Some(port));
+            rest.remove(0);
         }
-        "promote" => Action::Promote { timeout: timeout.unwrap_or(Duration::from_secs(30)) },
-        "status" => Action::Status,
-        "failover" => {
-            Action::Failover { to: next.take(), timeout: timeout.unwrap_or(Duration::from_secs(10)) }
+        match command {
+            "promote" if !self.has_target() => Err("promote needs the server's HOST:PORT".into()),
+            "promote" if !self.force => {
+                Err("promote may lose acknowledged writes: --force says that you accept that".into())
+            }
+            "promote" => Ok(Action::Promote { timeout: self.timeout.unwrap_or(Duration::from_secs(30)) }),
+            "status" => Ok(Action::Status),
+            _ => {
+                let to = (!rest.is_empty()).then(|| rest.remove(0));
+                Ok(Action::Failover { to, timeout: self.timeout.unwrap_or(Duration::from_secs(10)) })
+            }
         }
-        other => return Err(format!("'{other}' is no command: status, failover or promote (--help)")),
-    };
-    match next.or_else(|| words.next()) {
-        Some(word) => Err(format!("'{word}' is one word too many (--help)")),
-        None => Ok(Request::Run(Box::new(Options { target, action }))),
+    }
+
+    fn cluster_action(&mut self, command: &str, rest: &mut Vec<String>) -> Result<Action, String> {
+        let mut next = |what: &str| match rest.is_empty() {
+            true => Err(format!("{command} needs {what} (--help)")),
+            false => Ok(rest.remove(0)),
+        };
+        let place = |word: &str| address(word).ok_or_else(|| format!("'{word}' is no HOST:PORT"));
+        match command {
+            "create" => {
+                let mut places = vec![place(&next("servers: HOST:PORT...")?)?];
+                while let Some(word) = rest.first() {
+                    places.push(place(word)?);
+                    rest.remove(0);
+                }
+                Ok(Action::Create { places, replicas: self.replicas })
+            }
+            "add" => {
+                let place = place(&next("the new server: HOST:PORT")?)?;
+                let replica_of = self.replica_of.take();
+                replica_of.iter().for_each(|of| self.ask_at(of));
+                Ok(Action::Add { place, replica_of })
+            }
+            "remove" | "drain" => {
+                let node = next("a NODE")?;
+                self.ask_at(&node);
+                Ok(if command == "remove" {
+                    Action::Remove { node }
+                } else {
+                    Action::Move(Wish::Drain(node))
+                })
+            }
+            "move" => {
+                let slots = slots::parse(&next("slots, such as 0-99,200")?)?;
+                let to = self.to.take().ok_or("move needs --to NODE")?;
+                self.ask_at(&to);
+                Ok(Action::Move(Wish::Move { slots, to }))
+            }
+            "rebalance" => Ok(Action::Move(Wish::Rebalance(self.by.unwrap_or(By::Slots)))),
+            _ => Ok(Action::Import(Import {
+                from: place(&next("a node of the other cluster: HOST:PORT")?)?,
+                user: self.from_user.take(),
+                password: self.from_password.take(),
+                cut_over: self.cut_over,
+                replace: self.replace,
+                timeout: self.timeout.unwrap_or(Duration::from_secs(10)),
+            })),
+        }
     }
 }
 
@@ -163,6 +363,34 @@ mod tests {
     }
 
     #[test]
+    fn command_lines_of_clusters_are_read() {
+        let action = |line: &str| parsed(line).unwrap().action;
+        let place = |port| ("a".to_owned(), port);
+        assert_eq!(
+            action("create a:1 a:2 a:3 a:4 --replicas 1"),
+            Action::Create { places: (1..5).map(place).collect(), replicas: 1 }
+        );
+        assert_eq!(action("add a:1"), Action::Add { place: place(1), replica_of: None });
+        assert_eq!(
+            action("add a:1 --replica-of 0123ab"),
+            Action::Add { place: place(1), replica_of: Some("0123ab".into()) }
+        );
+        assert_eq!(action("drain n1"), Action::Move(Wish::Drain("n1".into())));
+        assert_eq!(action("rebalance"), Action::Move(Wish::Rebalance(By::Slots)));
+        assert_eq!(action("rebalance --by load"), Action::Move(Wish::Rebalance(By::Load)));
+        let options = parsed("move 5,0-1 --to a:2 --dry-run --json").unwrap();
+        assert_eq!(options.action, Action::Move(Wish::Move { slots: vec![0, 1, 5], to: "a:2".into() }));
+        assert!(options.dry_run && options.json);
+        // The node that is named is asked, if no other is.
+        assert_eq!(options.target.port, Some(2));
+        assert_eq!(parsed("-p 7 remove a:2").unwrap().target.port, Some(7));
+        let Action::Import(import) = action("import-cluster a:1 --replace --cut-over never") else {
+            panic!("an import")
+        };
+        assert_eq!((import.from, import.cut_over, import.replace), (place(1), CutOver::Never, true));
+    }
+
+    #[test]
     fn wrong_command_lines_are_told() {
         for (line, part) in [
             ("", "a command is missing"),
@@ -171,6 +399,23 @@ mod tests {
             ("status nowhere", "'nowhere' is one word too many"),
             ("failover a:1 b c", "'c' is one word too many"),
             ("status --timeout 3", "goes with failover"),
+            ("status --dry-run", "goes with failover"),
+            ("create", "needs servers"),
+            ("create a", "'a' is no HOST:PORT"),
+            ("create a:1 --replicas x", "'x' is no value"),
+            ("create a:1 --by keys", "goes with rebalance"),
+            ("add", "needs the new server"),
+            ("add a:1 b:2", "'b:2' is one word too many"),
+            ("remove", "needs a NODE"),
+            ("drain", "needs a NODE"),
+            ("rebalance --by size", "'size' cannot be evened out"),
+            ("rebalance a:1", "'a:1' is one word too many"),
+            ("move", "needs slots"),
+            ("move 5", "needs --to"),
+            ("move 5-4 --to a:1", "ends before it begins"),
+            ("move 16384 --to a:1", "no slot"),
+            ("import-cluster", "needs a node of the other cluster"),
+            ("import-cluster a:1 --cut-over later", "no time to cut over"),
             ("failover --force", "goes with promote"),
             ("promote --force", "needs the server's HOST:PORT"),
             ("promote a:1", "may lose acknowledged writes"),

@@ -4,6 +4,7 @@
 use std::fmt::Write;
 
 use braid_client::picture::{self, Line};
+use serde_json::{Value as Json, json};
 
 use crate::group::{Group, Member, Role};
 
@@ -23,6 +24,39 @@ pub fn text(group: &Group) -> String {
         let _ = writeln!(out, "\netcd: {error}");
     }
     out
+}
+
+/// The same for programs.
+pub fn json(group: &Group) -> Json {
+    let member = |member: &Member| {
+        let (role, error) = match &member.role {
+            Role::Primary => ("primary", None),
+            Role::Replica => ("replica", None),
+            Role::Candidate => ("candidate", None),
+            Role::Unreached(why) => ("unknown", Some(why.as_str())),
+        };
+        json!({
+            "name": member.name.as_str(),
+            "address": member.address(),
+            "role": role,
+            "in_sync": group.is_in_sync(member),
+            "connected": member.is_linked,
+            "epoch": member.epoch,
+            "offset": member.offset,
+            "behind": member.behind,
+            "silent": member.silent,
+            "error": error,
+        })
+    };
+    json!({
+        "group": group.name.as_deref(),
+        "whole": group.is_whole(),
+        "epoch": group.epoch,
+        "primary": group.primary().map(|primary| primary.name.as_str()),
+        "lease_ms": group.lease_ms,
+        "etcd_error": group.etcd_error.as_deref(),
+        "members": group.members.iter().map(member).collect::<Vec<_>>(),
+    })
 }
 
 fn heading(group: &Group) -> String {
@@ -149,6 +183,15 @@ b       10.0.0.2:7002  primary      7  yes        1000       -       -
 c       10.0.0.3:7003  replica      7  no          900   100 B     4 s
 ";
         assert_eq!(text(&example()), expected);
+        let json = json(&example());
+        assert_eq!(
+            (&json["group"], &json["primary"], &json["whole"]),
+            (&"g".into(), &"b".into(), &false.into())
+        );
+        assert_eq!(
+            (&json["members"][2]["behind"], &json["members"][2]["in_sync"]),
+            (&100.into(), &false.into())
+        );
     }
 
     #[test]

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Of a cluster: sends each request of a thread to the primary of its key's slot.
+//!
+//! Requests are drawn as for one server. One for another primary than the connection's waits until
+//! a connection to that one takes it. So what is sent has the keys that were drawn, and each is sent
+//! once. (Where a primary is slower than others, what would wait for it is drawn again, unless keys
+//! come in sequence: then all of them count.)
+//!
+//! A request that is redirected (MOVED) is sent again, to where it belongs; its latency counts from
+//! then. ASK, TRYAGAIN and CLUSTERDOWN are error replies.
+//!
+//! HOT PATH: one copy of each request, and its key's slot.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use braid_base::crc::key_hash_slot;
+
+use crate::cluster::{ClusterMap, NOBODY, argument};
+use crate::distributions::Pattern;
+use crate::recorder::Replies;
+use crate::reply_scanner::{Class, Sink};
+use crate::request::{Generator, Load};
+
+/// Requests that may wait for a slow primary, in batches.
+const WAITING_BATCHES: usize = 64;
+/// Draws until a connection is left without requests for the time being.
+const DRAWS_MAX: usize = 2_000;
+/// A primary that has no keys of the load is drawn for ever more seldom, up to this.
+const REST_MAX: u32 = 4_096;
+/// The map is asked for no more often than this.
+const REFRESH: Duration = Duration::from_millis(100);
+
+/// A request on its way.
+struct Request {
+    bytes: Vec<u8>,
+    kind: u8,
+}
+
+/// The requests that a connection has sent, in their order.
+#[derive(Default)]
+pub(crate) struct Flight(VecDeque<Request>);
+
+/// A thread's requests, by primary.
+pub(crate) struct Router {
+    map: Arc<ClusterMap>,
+    version: u64,
+    owners: Arc<[u16]>,
+    /// The place of the key in each kind of request.
+    key_places: Vec<Option<usize>>,
+    queues: Vec<VecDeque<Request>>,
+    /// By primary: how often it is passed over, and how often it was the last time.
+    rests: Vec<(u32, u32)>,
+    /// So many primaries have connections of the thread.
+    connected: usize,
+    /// Used buffers.
+    pool: Vec<Vec<u8>>,
+    batch: Vec<u8>,
+    /// Requests that may wait for one primary; `None`: any number.
+    waiting_max: Option<usize>,
+    /// No more requests are to be drawn.
+    exhausted: bool,
+    /// Who gets the next request without a key.
+    turn: usize,
+    has_several_kinds: bool,
+    refreshed: Option<Instant>,
+    pub(crate) redirected: u64,
+}
+
+impl Router {
+    pub(crate) fn new(map: &Arc<ClusterMap>, load: &Load, pipeline: usize) -> Router {
+        let is_sequential = load.kinds.iter().any(|kind| matches!(kind.pattern, Pattern::Sequential));
+        let place = |sample: Vec<u8>| map.key_place(&sample);
+        Router {
+            version: map.version(),
+            owners: map.owners(),
+            key_places: load.kinds.iter().map(|kind| place(kind.template.sample())).collect(),
+            queues: (0..map.node_count()).map(|_| VecDeque::new()).collect(),
+            rests: vec![(0, 0); map.node_count()],
+            // The last pass may have ended before it saw the newest.
+            connected: 0,
+            pool: Vec::new(),
+            batch: Vec::new(),
+            waiting_max: (!is_sequential).then_some(WAITING_BATCHES * pipeline),
+            exhausted: false,
+            turn: 0,
+            has_several_kinds: load.kinds.len() > 1,
+            refreshed: None,
+            redirected: 0,
+            map: map.clone(),
+        }
+    }
+
+    /// Whether requests wait.
+    pub(crate) fn has_requests(&self) -> bool {
+        self.queues.iter().any(|queue| !queue.is_empty())
+    }
+
+    /// Requests that wait for a primary.
+    pub(crate) fn ready(&self, node: usize) -> usize {
+        self.queues.get(node).map_or(0, VecDeque::len)
+    }
+
+    /// Learns of changes of the map; whether there are primaries that may have no connection.
+    pub(crate) fn has_new_nodes(&mut self) -> bool {
+        let version = self.map.version();
+        if version != self.version {
+            (self.version, self.owners) = (version, self.map.owners());
+            self.queues.resize_with(self.map.node_count().max(self.queues.len()), VecDeque::new);
+        }
+        let has_new = self.queues.len() > self.connected;
+        self.connected = self.queues.len();
+        has_new
+    }
+
+    fn node_of(&mut self, request: &[u8], kind: u8) -> usize {
+        let place = self.key_places.get(usize::from(kind)).copied().flatten();
+        let key = place.and_then(|place| argument(request, place));
+        let owner = key.map(|key| self.owners[usize::from(key_hash_slot(key))]);
+        match owner {
+            Some(NOBODY) => 0,
+            Some(owner) => usize::from(owner).min(self.queues.len() - 1),
+            None => {
+                self.turn = (self.turn + 1) % self.queues.len();
+                self.turn
+            }
+        }
+    }
+
+    /// Draws requests until so many wait for a primary. `claim` says how many may still be drawn.
+    pub(crate) fn prepare(
+        &mut self,
+        node: usize,
+        count: usize,
+        generator: &mut Generator,
+        mut claim: impl FnMut(usize) -> usize,
+    ) {
+        if self.rests.len() < self.queues.len() {
+            self.rests.resize(self.queues.len(), (0, 0));
+        }
+        if self.ready(node) == 0 && self.rests[node].0 > 0 {
+            self.rests[node].0 -= 1;
+            return;
+        }
+        let mut draws = 0;
+        while !self.exhausted && self.ready(node) < count && draws < DRAWS_MAX.max(8 * count) {
+            draws += 1;
+            let mut kind = 0;
+            let mut bytes = self.pool.pop().unwrap_or_default();
+            bytes.clear();
+            bytes.extend_from_slice(generator.batch(1, |drawn| kind = drawn));
+            let owner = self.node_of(&bytes, kind);
+            if owner != node && self.waiting_max.is_some_and(|most| self.queues[owner].len() >= most) {
+                self.pool.push(bytes);
+                continue;
+            }
+            if claim(1) == 0 {
+                self.exhausted = true;
+                return;
+            }
+            self.queues[owner].push_back(Request { bytes, kind });
+        }
+        let rest = match self.ready(node) {
+            0 => (2 * self.rests[node].1).clamp(1, REST_MAX),
+            _ => 0,
+        };
+        self.rests[node] = (rest, rest);
+    }
+
+    /// Takes requests that wait for a primary, to be sent at once; they are in flight then.
+    pub(crate) fn take(
+        &mut self,
+        node: usize,
+        count: usize,
+        flight: &mut Flight,
+        kinds: &mut VecDeque<u8>,
+    ) -> &[u8] {
+        self.batch.clear();
+        for _ in 0..count {
+            let Some(request) = self.queues[node].pop_front() else { break };
+            self.batch.extend_from_slice(&request.bytes);
+            if self.has_several_kinds {
+                kinds.push_back(request.kind);
+            }
+            flight.0.push_back(request);
+        }
+        &self.batch
+    }
+
+    /// Looks at replies before they are counted.
+    pub(crate) fn watch<'r, 'a, 'b>(
+        &'r mut self,
+        flight: &'r mut Flight,
+        inner: Replies<'a, 'b>,
+    ) -> Watched<'r, 'a, 'b> {
+        Watched { router: self, flight, inner, moved: None, redirected: 0 }
+    }
+
+    /// A request was redirected.
+    #[cold]
+    fn redirect(&mut self, request: Request, text: &str) {
+        self.redirected += 1;
+        let base = self.map.node(0).0;
+        let number = self.map.moved(&base, text);
+        if self.refreshed.is_none_or(|at| at.elapsed() > REFRESH) {
+            // If it cannot be had, redirections tell the rest.
+            let _ = self.map.refresh();
+            self.refreshed = Some(Instant::now());
+        }
+        let number = usize::from(number.unwrap_or(0));
+        if self.queues.len() <= number {
+            self.queues.resize_with(number + 1, VecDeque::new);
+        }
+        self.queues[number].push_back(request);
+    }
+}
+
+/// A sink that keeps redirections to itself.
+pub(crate) struct Watched<'r, 'a, 'b> {
+    router: &'r mut Router,
+    flight: &'r mut Flight,
+    inner: Replies<'a, 'b>,
+    /// The error of the reply that is being received.
+    moved: Option<String>,
+    redirected: usize,
+}
+
+impl<'a, 'b> Watched<'_, 'a, 'b> {
+    /// The inner sink, and the number of redirections.
+    pub(crate) fn finish(self) -> (Replies<'a, 'b>, usize) {
+        (self.inner, self.redirected)
+    }
+}
+
+impl Sink for Watched<'_, '_, '_> {
+    fn replies(&mut self, class: Class, count: usize) {
+        if let Some(text) = self.moved.take()
+            && class == Class::Error
+        {
+            for _ in 0..count {
+                let Some(request) = self.flight.0.pop_front() else { return };
+                self.redirected += 1;
+                self.inner.skip();
+                self.router.redirect(request, &text);
+            }
+            return;
+        }
+        for request in self.flight.0.drain(..count.min(self.flight.0.len())) {
+            self.router.pool.push(request.bytes);
+        }
+        self.inner.replies(class, count);
+    }
+
+    fn error(&mut self, text: &[u8]) {
+        if text.starts_with(b"MOVED ") {
+            self.moved = Some(String::from_utf8_lossy(text).into_owned());
+        } else {
+            self.inner.error(text);
+        }
+    }
+
+    fn push(&mut self) {
+        self.inner.push();
+    }
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! A cluster as the tool reaches it: through the node that was named, or any other once it is gone.
+
+use std::time::{Duration, Instant};
+
+use braid_client::{Connection, TargetOptions};
+
+use crate::gather;
+use crate::nodes::{Node, Nodes};
+
+/// How often a condition is looked at.
+const INTERVAL: Duration = Duration::from_millis(50);
+
+/// The connection to one node, and where the others are.
+pub struct Cluster {
+    options: TargetOptions,
+    places: Vec<(String, u16)>,
+    /// The node that is asked, and its host.
+    entry: Option<(Connection, String)>,
+}
+
+impl Cluster {
+    /// Reaches the cluster through the server that the options name.
+    pub fn open(options: &TargetOptions) -> Result<Cluster, String> {
+        let host = options.host.clone().unwrap_or_else(|| "127.0.0.1".into());
+        let connection = gather::connect(&options.target()?)?;
+        let mut cluster =
+            Cluster { options: options.clone(), places: Vec::new(), entry: Some((connection, host)) };
+        cluster.nodes()?;
+        Ok(cluster)
+    }
+
+    /// The nodes, as one of them knows them now.
+    pub fn nodes(&mut self) -> Result<Nodes, String> {
+        let mut why = String::new();
+        if let Some((connection, host)) = &mut self.entry {
+            match connection.command(&["CLUSTER", "NODES"]) {
+                Ok(braid_client::Value::Error(error)) => return Err(error),
+                Ok(reply) => {
+                    let host = host.clone();
+                    return self.read(&reply.text(), &host);
+                }
+                Err(error) => why = error.to_string(),
+            }
+        }
+        self.entry = None;
+        for (host, port) in self.places.clone() {
+            let asked = self.connect_to(&host, port).and_then(|mut connection| {
+                let text =
+                    connection.expect(&["CLUSTER", "NODES"]).map_err(|error| error.to_string())?.text();
+                Ok((connection, text))
+            });
+            match asked {
+                Ok((connection, text)) => {
+                    self.entry = Some((connection, host.clone()));
+                    return self.read(&text, &host);
+                }
+                Err(error) => why = error,
+            }
+        }
+        Err(format!("no node of the cluster answers: {why}"))
+    }
+
+    fn read(&mut self, text: &str, host: &str) -> Result<Nodes, String> {
+        let nodes = Nodes::parse(text, host)?;
+        self.places = nodes.nodes.iter().map(|node| (node.host.clone(), node.port)).collect();
+        Ok(nodes)
+    }
+
+    /// Connects to a node with the login that the options have.
+    pub fn connect(&self, node: &Node) -> Result<Connection, String> {
+        self.connect_to(&node.host, node.port)
+    }
+
+    /// The same, to any place.
+    pub fn connect_to(&self, host: &str, port: u16) -> Result<Connection, String> {
+        gather::connect(&gather::place(&self.options, host, port)?)
+    }
+
+    /// Sends one command to a node.
+    pub fn ask(&self, node: &Node, words: &[&str]) -> Result<braid_client::Value, String> {
+        let mut connection = self.connect(node)?;
+        connection.expect(words).map_err(|error| format!("{}: {error}", node.address()))
+    }
+
+    /// The node that an operator means: by its address, its id, the first letters of that, or its
+    /// `node-name`.
+    pub fn find(&self, nodes: &Nodes, word: &str) -> Result<Node, String> {
+        if let Some(node) = nodes.find(word)? {
+            return Ok(node.clone());
+        }
+        let is_called = |node: &&Node| {
+            let info = self
+                .connect(node)
+                .and_then(|mut connection| gather::info(&mut connection).map_err(|error| error.to_string()));
+            info.is_ok_and(|info| info.get("node_name") == Some(word))
+        };
+        let addresses = || nodes.nodes.iter().map(Node::address).collect::<Vec<_>>().join(", ");
+        let found = nodes.nodes.iter().find(is_called).cloned();
+        found.ok_or_else(|| format!("there is no node {word}, only {}", addresses()))
+    }
+}
+
+/// Waits until something is so. What has failed last is told if it never is.
+pub fn wait_until(
+    what: &str,
+    patience: Duration,
+    mut is_so: impl FnMut() -> Result<bool, String>,
+) -> Result<(), String> {
+    let begin = Instant::now();
+    let mut why = String::new();
+    loop {
+        match is_so() {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            Err(error) => why = format!(" ({error})"),
+        }
+        if begin.elapsed() > patience {
+            return Err(format!("{what}: not so after {:.0} s{why}", patience.as_secs_f64()));
+        }
+        std::thread::sleep(INTERVAL);
+    }
+}

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Has slots move: plans them, shows the plan, and carries it out by CLUSTER MIGRATESLOTS, a few
+//! hundred slots at a time.
+//!
+//! Each step is a move of the servers' own, which goes through or leaves the slots where they are. So
+//! whatever ends this program, no slot is half way, and the same command begins where it has ended.
+
+use std::time::{Duration, Instant};
+
+use braid_client::{Connection, Value, figures};
+use serde_json::{Value as Json, json};
+
+use crate::cluster::{Cluster, wait_until};
+use crate::nodes::{Node, Nodes};
+use crate::plan::{self, Move};
+use crate::progress::Progress;
+use crate::slots;
+
+/// Slots that move at once: what changes in them meanwhile is kept by their source.
+const AT_ONCE: usize = 512;
+/// How often a step is tried: nodes fail over, and other operators move slots, too.
+const ATTEMPTS: usize = 20;
+const BETWEEN: Duration = Duration::from_millis(500);
+/// How often a move's progress is looked at.
+const INTERVAL: Duration = Duration::from_millis(20);
+/// How long the node that is asked may take to hear of a move.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What is evened out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum By {
+    Slots,
+    Keys,
+    Bytes,
+    Load,
+}
+
+impl By {
+    pub fn word(self) -> &'static str {
+        match self {
+            By::Slots => "slots",
+            By::Keys => "keys",
+            By::Bytes => "bytes",
+            By::Load => "load",
+        }
+    }
+
+    /// Reads a word of a command line.
+    pub fn parse(text: &str) -> Result<By, String> {
+        let all = [By::Slots, By::Keys, By::Bytes, By::Load];
+        let found = all.into_iter().find(|by| by.word() == text);
+        found.ok_or_else(|| format!("'{text}' cannot be evened out: slots, keys, bytes or load"))
+    }
+}
+
+/// What is to move.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Wish {
+    /// All slots of a node's shard to the others.
+    Drain(String),
+    Rebalance(By),
+    Move {
+        slots: Vec<u16>,
+        to: String,
+    },
+}
+
+/// A plan, and whom it is about.
+pub struct Plan {
+    pub primaries: Vec<Node>,
+    pub moves: Vec<Move>,
+}
+
+impl Plan {
+    /// Works out what a wish takes.
+    pub fn of(cluster: &mut Cluster, wish: &Wish) -> Result<Plan, String> {
+        let nodes = cluster.nodes()?;
+        let primaries: Vec<&Node> = nodes.primaries();
+        let owned = Nodes::owned(&primaries);
+        let place = |node: &Node| {
+            let primary = nodes.primary_of(node).unwrap_or(node);
+            let found = primaries.iter().position(|other| other.id == primary.id);
+            found.ok_or_else(|| format!("the shard of {} has no primary", node.address()))
+        };
+        if let Some(node) = primaries.iter().find(|node| node.has_failed) {
+            return Err(format!("{} has failed: see braid-cluster status", node.address()));
+        }
+        let moves = match wish {
+            Wish::Move { slots: wanted, to } => {
+                let owners = nodes.owners();
+                let lost: Vec<u16> =
+                    wanted.iter().copied().filter(|&slot| owners[usize::from(slot)].is_none()).collect();
+                if !lost.is_empty() {
+                    return Err(format!("nobody has slots {}", slots::short_text(&lost, 60)));
+                }
+                plan::given(&owned, wanted, place(&cluster.find(&nodes, to)?)?)
+            }
+            Wish::Drain(word) => {
+                let shard = place(&cluster.find(&nodes, word)?)?;
+                if primaries.len() == 1 {
+                    return Err("there is no other primary that could have its slots".into());
+                }
+                plan::emptied(&owned, shard)
+            }
+            Wish::Rebalance(by) => {
+                let lost = nodes.uncovered();
+                if !lost.is_empty() {
+                    return Err(format!("nobody has slots {}", slots::short_text(&lost, 60)));
+                }
+                match by {
+                    By::Slots => plan::even(&owned),
+                    by => plan::by_weight(&owned, &weights(cluster, &primaries, *by)?),
+                }
+            }
+        };
+        Ok(Plan { primaries: primaries.into_iter().cloned().collect(), moves })
+    }
+
+    /// For people.
+    pub fn text(&self) -> String {
+        if self.moves.is_empty() {
+            return "no slot has to move\n".into();
+        }
+        let mut out = String::new();
+        for one in &self.moves {
+            let (from, to) = (&self.primaries[one.from], &self.primaries[one.to]);
+            out += &format!(
+                "{} slots  {} -> {}  {}\n",
+                one.slots.len(),
+                from.address(),
+                to.address(),
+                slots::short_text(&one.slots, 60)
+            );
+        }
+        out
+    }
+
+    /// For programs.
+    pub fn json(&self) -> Json {
+        let side = |shard: usize| {
+            let node = &self.primaries[shard];
+            json!({ "id": node.id.as_str(), "address": node.address() })
+        };
+        let one = |one: &Move| {
+            json!({
+                "from": side(one.from),
+                "to": side(one.to),
+                "count": one.slots.len(),
+                "slots": slots::text(&one.slots),
+            })
+        };
+        Json::Array(self.moves.iter().map(one).collect())
+    }
+
+    /// Has everything move, and waits until it has.
+    pub fn carry_out(&self, cluster: &mut Cluster) -> Result<(), String> {
+        let mut progress = Progress::new("slots", plan::size(&self.moves) as u64);
+        for one in &self.moves {
+            let (from, to) = (&self.primaries[one.from], &self.primaries[one.to]);
+            let remark = format!("{} -> {}", from.address(), to.address());
+            for slots in one.slots.chunks(AT_ONCE) {
+                progress.show(&remark);
+                step(cluster, slots, &to.id, &progress, &remark)?;
+                progress.advance(slots.len() as u64, &remark);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What each slot holds, or costs, as its primary tells.
+fn weights(cluster: &Cluster, primaries: &[&Node], by: By) -> Result<Vec<u64>, String> {
+    let field = match by {
+        By::Slots | By::Keys => "key-count",
+        By::Bytes => "memory-bytes",
+        By::Load => "cpu-usec",
+    };
+    let mut weights = vec![0; slots::SLOTS];
+    for node in primaries.iter().filter(|node| !node.slots.is_empty()) {
+        let reply = cluster.ask(node, &["CLUSTER", "SLOT-STATS", "SLOTSRANGE", "0", "16383"])?;
+        for entry in reply.elements() {
+            let mut entry = entry.elements().into_iter();
+            let slot = entry.next().and_then(|slot| slot.integer()).and_then(|slot| u16::try_from(slot).ok());
+            let fields = entry.next().map(Value::elements).unwrap_or_default();
+            let Some(slot) = slot.filter(|slot| node.slots.binary_search(slot).is_ok()) else { continue };
+            let told = fields.chunks_exact(2).find(|pair| pair[0].text() == field);
+            let told = told.and_then(|pair| pair[1].integer()).and_then(|number| u64::try_from(number).ok());
+            weights[usize::from(slot)] = told.ok_or_else(|| {
+                format!(
+                    "{} does not tell the {} of its slots (CLUSTER SLOT-STATS has no {field}): rebalance by \
+                     slots or by keys",
+                    node.address(),
+                    by.word()
+                )
+            })?;
+        }
+    }
+    Ok(weights)
+}
+
+/// Has some slots of one owner move, again if it fails.
+fn step(
+    cluster: &mut Cluster,
+    slots: &[u16],
+    to: &str,
+    progress: &Progress,
+    remark: &str,
+) -> Result<(), String> {
+    let mut failures = 0;
+    loop {
+        match attempt(cluster, slots, to, progress, remark) {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            Err(error) => {
+                failures += 1;
+                if failures == ATTEMPTS || is_final(&error) {
+                    return Err(format!(
+                        "slots {} cannot be moved: {error}. Those that have moved stay where they are; \
+                         the same command goes on with the others",
+                        slots::short_text(slots, 60)
+                    ));
+                }
+                progress.show(&format!("{remark}, again: {error}"));
+                std::thread::sleep(BETWEEN);
+            }
+        }
+    }
+}
+
+/// Trying again does not help.
+fn is_final(error: &str) -> bool {
+    ["NOPERM", "NOAUTH", "unknown subcommand", "unknown command", "is not possible", "nobody has"]
+        .iter()
+        .any(|words| error.contains(words))
+}
+
+/// Whether the slots are there. If not, those of one owner have been moved.
+fn attempt(
+    cluster: &mut Cluster,
+    slots: &[u16],
+    to: &str,
+    progress: &Progress,
+    remark: &str,
+) -> Result<bool, String> {
+    let nodes = cluster.nodes()?;
+    // Either side may have failed over.
+    let target = nodes.node(to).and_then(|node| nodes.primary_of(node));
+    let target = target.ok_or("the target is in the cluster no more")?;
+    let owners = nodes.owners();
+    let owner = |slot: u16| owners[usize::from(slot)];
+    let missing: Vec<u16> =
+        slots.iter().copied().filter(|&slot| owner(slot).is_none_or(|node| node.id != target.id)).collect();
+    let Some(&first) = missing.first() else { return Ok(true) };
+    let source = owner(first).ok_or_else(|| format!("nobody has slot {first}"))?;
+    let part: Vec<u16> =
+        missing.into_iter().filter(|&slot| owner(slot).is_some_and(|node| node.id == source.id)).collect();
+    let mut connection = cluster.connect(source)?;
+    let mut words = vec!["CLUSTER".to_owned(), "MIGRATESLOTS".into(), "SLOTSRANGE".into()];
+    words.extend(slots::ranges(&part).iter().flat_map(|(first, last)| [first.to_string(), last.to_string()]));
+    words.extend(["NODE".to_owned(), target.id.clone()]);
+    connection.expect(&words).map_err(|error| format!("{}: {error}", source.address()))?;
+    await_move(&mut connection, &part, &target.id, progress, remark)
+        .map_err(|error| format!("{}: {error}", source.address()))?;
+    let id = target.id.clone();
+    wait_until("the move is known", PATIENCE, || {
+        let nodes = cluster.nodes()?;
+        let owners = nodes.owners();
+        Ok(part.iter().all(|&slot| owners[usize::from(slot)].is_some_and(|node| node.id == id)))
+    })?;
+    Ok(false)
+}
+
+/// Waits until a move that was begun has succeeded.
+fn await_move(
+    source: &mut Connection,
+    slots: &[u16],
+    to: &str,
+    progress: &Progress,
+    remark: &str,
+) -> Result<(), String> {
+    let ranges: Vec<String> =
+        slots::ranges(slots).iter().map(|(first, last)| format!("{first}-{last}")).collect();
+    let ranges = ranges.join(" ");
+    let begin = Instant::now();
+    loop {
+        let moves = source.expect(&["CLUSTER", "GETSLOTMIGRATIONS"]).map_err(|error| error.to_string())?;
+        // The newest comes first.
+        let ours = moves.elements().into_iter().map(Fields::of).find(|one| {
+            one.text("slot_ranges") == ranges
+                && one.text("target_node") == to
+                && one.text("operation") == "EXPORT"
+        });
+        let Some(ours) = ours else { return Err("it does not know of the move any more".into()) };
+        match ours.text("state").as_str() {
+            "success" => return Ok(()),
+            "failed" | "cancelled" => {
+                return Err(format!("the move has {}: {}", ours.text("state"), ours.text("message")));
+            }
+            state => {
+                let behind = ours.text("remaining_repl_size").parse().unwrap_or(0.0);
+                progress.show(&format!(
+                    "{remark}, {state}, {} to go, {:.0} s",
+                    figures::bytes(behind),
+                    begin.elapsed().as_secs_f64()
+                ));
+            }
+        }
+        std::thread::sleep(INTERVAL);
+    }
+}
+
+/// Names and values of a reply.
+struct Fields(Vec<Value>);
+
+impl Fields {
+    fn of(value: Value) -> Fields {
+        Fields(value.elements())
+    }
+
+    fn text(&self, name: &str) -> String {
+        let found = self.0.chunks_exact(2).find(|pair| pair[0].text() == name);
+        found.map(|pair| pair[1].text()).unwrap_or_default()
+    }
+}

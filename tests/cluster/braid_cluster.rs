@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! braid-cluster makes and changes clusters, also while they are used.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+use braid_tests::{TestServer, Value};
+use serde_json::Value as Json;
+
+use crate::Cluster;
+use crate::moves::{TAGS, under_load, wait_for_keys};
+
+pub fn command(arguments: &str) -> Command {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    let program = PROGRAM.get_or_init(|| braid_tests::server::tool("braid-cluster"));
+    let mut command = Command::new(program);
+    command.args(arguments.split_whitespace());
+    command
+}
+
+fn run(arguments: &str) -> Output {
+    command(arguments).output().expect("braid-cluster starts")
+}
+
+pub fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned()
+}
+
+/// What it prints, which must be of a success.
+#[track_caller]
+fn done(arguments: &str) -> String {
+    let output = run(arguments);
+    assert!(output.status.success(), "{arguments}: {}", text(&output));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// What it says, which must be of a failure.
+#[track_caller]
+fn refused(arguments: &str) -> String {
+    let output = run(arguments);
+    assert_eq!(output.status.code(), Some(1), "{arguments}: {}", text(&output));
+    text(&output)
+}
+
+fn json(arguments: &str) -> Json {
+    let text = done(&format!("{arguments} --json"));
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+fn address(cluster: &Cluster, index: usize) -> String {
+    cluster.nodes[index].address().to_string()
+}
+
+/// How many slots each primary has, as the tool tells.
+fn slot_counts(entry: &str) -> Vec<u64> {
+    let status = json(&format!("status {entry}"));
+    let nodes = status["nodes"].as_array().expect("nodes");
+    let primaries = nodes.iter().filter(|node| node["role"] == "primary");
+    let mut counts: Vec<u64> = primaries.map(|node| node["slot_count"].as_u64().expect("a count")).collect();
+    counts.sort_unstable();
+    counts
+}
+
+const KEYS: usize = 300;
+
+fn write_keys(cluster: &Cluster) {
+    for index in 0..KEYS {
+        assert_eq!(cluster.call(&format!("SET key:{index} {index}")), Value::Simple("OK".into()));
+    }
+}
+
+fn check_keys(cluster: &Cluster) {
+    for index in 0..KEYS {
+        let value = cluster.call(&format!("GET key:{index}"));
+        assert_eq!(value, Value::Bulk(index.to_string().into()), "key:{index}\n{}", cluster.logs());
+    }
+}
+
+#[test]
+fn a_cluster_grows_and_shrinks() {
+    let Some(cluster) = Cluster::start(3, &[]) else { return };
+    let [a, b, c] = [0, 1, 2].map(|index| address(&cluster, index));
+    let plan = done(&format!("create {a} {b} --dry-run"));
+    assert_eq!(plan, format!("slots 0-8191  primary {a}\nslots 8192-16383  primary {b}\n"));
+    assert!(cluster.client(0).call("CLUSTER INFO").text().contains("cluster_slots_assigned:0"));
+    assert!(done(&format!("create {a} {b}")).starts_with("a cluster of 2 shards and 2 nodes"));
+    write_keys(&cluster);
+    assert!(refused(&format!("create {a} {c}")).contains("is a node of a cluster already"));
+    assert_eq!(done(&format!("-p {} rebalance", cluster.nodes[0].port())), "no slot has to move\n");
+    // A new primary, and as many slots for it as for the others.
+    let told = done(&format!("-p {} add {c}", cluster.nodes[0].port()));
+    assert!(told.starts_with(&format!("{c} is a node")), "{told}");
+    assert_eq!(slot_counts(&a), [0, 8_192, 8_192]);
+    let plan = json(&format!("-p {} rebalance --dry-run", cluster.nodes[2].port()));
+    assert_eq!((&plan["slots"], &plan["dry_run"]), (&5_461.into(), &true.into()));
+    assert_eq!(slot_counts(&a), [0, 8_192, 8_192]);
+    let told = json(&format!("-p {} rebalance", cluster.nodes[2].port()));
+    assert_eq!(told["moves"], plan["moves"]);
+    assert_eq!(slot_counts(&a), [5_461, 5_461, 5_462]);
+    check_keys(&cluster);
+    // Slots that are named go to the node that is named, by the first letters of its id.
+    let id = cluster.id(1);
+    done(&format!("-p {} move 0-99,200 --to {}", cluster.nodes[0].port(), &id[..8]));
+    let owner = |slot: u16| {
+        let lines = cluster.lines(0);
+        let has_it = |line: &&String| {
+            line.split_whitespace().skip(8).any(|range| {
+                let (first, last) = range.split_once('-').unwrap_or((range, range));
+                (first.parse::<u16>().unwrap()..=last.parse().unwrap()).contains(&slot)
+            })
+        };
+        lines.iter().find(has_it).expect("an owner")[..40].to_owned()
+    };
+    assert_eq!([0, 99, 200].map(owner), [&id; 3].map(String::clone));
+    assert_ne!(owner(100), id);
+    // A node that has slots does not go; one that has none does.
+    assert!(refused(&format!("remove {c}")).contains("braid-cluster drain moves them away"));
+    done(&format!("drain {c}"));
+    let counts = slot_counts(&a);
+    assert!(counts[0] == 0 && counts[2] - counts[1] <= 1, "{counts:?}");
+    assert!(done(&format!("-p {} remove {c}", cluster.nodes[0].port())).contains("has left the cluster"));
+    cluster.wait_for("it is alone", || cluster.lines(2).len() == 1 && cluster.lines(0).len() == 2);
+    check_keys(&cluster);
+    assert_eq!(slot_counts(&b), [8_192, 8_192]);
+}
+
+#[test]
+fn replicas_are_made_take_over_and_go() {
+    let Some(mut cluster) = Cluster::start(4, &[]) else { return };
+    let places: Vec<String> = (0..4).map(|index| address(&cluster, index)).collect();
+    done(&format!("create {} --replicas 1", places.join(" ")));
+    write_keys(&cluster);
+    let output = run(&format!("status {}", places[3]));
+    let told = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    for part in ["cluster c, 2 shards, 4 nodes,", "all slots covered", "[####", "n0", "replica", "16383"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    // By a shard's primary, and by the replica's own name.
+    let told = done(&format!("failover {} n0 --timeout 60", places[1]));
+    assert!(told.starts_with(&format!("{} has taken over from {}", places[2], places[0])), "{told}");
+    cluster.wait_for("the old primary follows", || {
+        cluster.client(0).call("ROLE").to_string().contains("connected")
+    });
+    let told = done(&format!("failover {} n0 --timeout 60", places[1]));
+    assert!(told.starts_with(&format!("{} has taken over from {}", places[0], places[2])), "{told}");
+    // One more replica; a primary that has some does not go.
+    cluster.add_node();
+    let new = address(&cluster, 4);
+    let told = done(&format!("add {new} --replica-of {}", places[1]));
+    assert!(told.starts_with(&format!("{new} is a replica of {}", places[1])), "{told}");
+    assert!(refused(&format!("-p {} add {new}", cluster.nodes[0].port())).contains("already"));
+    done(&format!("drain {}", places[1]));
+    assert!(refused(&format!("remove {}", places[1])).contains("has replicas, which have to go first"));
+    done(&format!("-p {} remove {new}", cluster.nodes[0].port()));
+    // One that is gone for good is forgotten, and shown before.
+    let dead = cluster.id(3);
+    cluster.nodes[3].signal(rustix::process::Signal::KILL);
+    cluster.nodes[3].wait();
+    cluster.wait_for("it is missed", || run(&format!("status {}", places[0])).status.code() == Some(3));
+    let told = done(&format!("-p {} remove {dead}", cluster.nodes[0].port()));
+    assert!(told.contains("is not reached and was forgotten"), "{told}");
+    cluster.nodes.truncate(3);
+    check_keys(&cluster);
+}
+
+#[test]
+fn everything_works_while_slots_move_under_load() {
+    let Some(cluster) = Cluster::create(3, 3, &[]) else { return };
+    let [a, b] = [0, 1].map(|index| address(&cluster, index));
+    under_load(&cluster, 3, || {
+        for _ in 0..2 {
+            done(&format!("drain {b}"));
+            assert_eq!(slot_counts(&a), [0, 8_192, 8_192]);
+            done(&format!("-p {} rebalance", cluster.nodes[1].port()));
+            assert_eq!(slot_counts(&a), [5_461, 5_461, 5_462]);
+        }
+    });
+    wait_for_keys(&cluster, &[0, 1, 2], 3 * 3 * TAGS as i64);
+}
+
+#[test]
+fn slots_are_evened_out_by_what_they_hold() {
+    let Some(cluster) = Cluster::create(2, 2, &[]) else { return };
+    let port = cluster.nodes[0].port();
+    // All in the lower half: of slots 866 (hello), 5061 (bar) and 6257 (a tag that is there).
+    for (tag, count) in [("hello", 60), ("bar", 50), ("b", 40)] {
+        for index in 0..count {
+            cluster.call(&format!("SET {{{tag}}}:{index} x"));
+        }
+    }
+    let keys = || -> Vec<Value> { (0..2).map(|index| cluster.client(index).call("DBSIZE")).collect() };
+    assert_eq!(keys(), [Value::Integer(150), Value::Integer(0)]);
+    done(&format!("-p {port} rebalance --by keys"));
+    cluster.wait_for("what has gone is deleted", || keys().iter().all(|keys| *keys != Value::Integer(150)));
+    wait_for_keys(&cluster, &[0, 1], 150);
+    let status = json(&format!("status {}", address(&cluster, 0)));
+    let counts: Vec<u64> =
+        status["nodes"].as_array().unwrap().iter().map(|node| node["keys"].as_u64().unwrap()).collect();
+    assert!(counts.iter().all(|&keys| keys >= 50), "{counts:?}");
+    // What the servers do not count cannot be evened out.
+    let told = cluster.client(0).call("CLUSTER SLOT-STATS SLOTSRANGE 866 866").to_string();
+    for (by, field) in [("bytes", "memory-bytes"), ("load", "cpu-usec")] {
+        if told.contains(field) {
+            done(&format!("-p {port} rebalance --by {by} --dry-run"));
+        } else {
+            let told = refused(&format!("-p {port} rebalance --by {by}"));
+            assert!(told.contains(&format!("CLUSTER SLOT-STATS has no {field}")), "{told}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_is_told() {
+    let Some(cluster) = Cluster::start(2, &[]) else { return };
+    let [a, b] = [0, 1].map(|index| address(&cluster, index));
+    let plain = TestServer::start(&[]);
+    let alone = TestServer::start(&["--cluster-enabled", "yes"]);
+    let told = refused(&format!("create {a} {}", plain.address()));
+    assert!(told.contains("is not in cluster mode"), "{told}");
+    let told = refused(&format!("create {a} {}", alone.address()));
+    assert!(told.contains("it is a cluster by itself"), "{told}");
+    assert!(refused(&format!("create {a} {a}")).contains("is named twice"));
+    assert!(refused(&format!("create {a} {b} --replicas 2")).contains("need 3 servers"));
+    assert!(refused(&format!("add {b} -p {}", cluster.nodes[0].port())).contains("is in no cluster"));
+    assert!(refused(&format!("drain {}", alone.address())).contains("there is no other primary"));
+    assert!(refused(&format!("drain {}", plain.address())).contains("cluster support disabled"));
+    assert!(refused("drain 127.0.0.1:1").contains("cannot connect"));
+    done(&format!("create {a}"));
+    let told = refused(&format!("-p {} move 5 --to nobody", cluster.nodes[0].port()));
+    assert!(told.contains(&format!("there is no node nobody, only {a}")), "{told}");
+    assert!(refused(&format!("failover {a}")).contains("has no replica that could take over"));
+    assert!(refused(&format!("remove {a}")).contains("has 16384 slots"));
+    cluster.client(0).ok("CLUSTER DELSLOTS 7");
+    let output = run(&format!("status {a}"));
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    assert!(text(&output).contains("1 SLOTS WITHOUT OWNER: 7"), "{}", text(&output));
+    assert!(refused(&format!("-p {} rebalance", cluster.nodes[0].port())).contains("nobody has slots 7"));
+}
