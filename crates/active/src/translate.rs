@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Turns the journal of a server's keyspace into effects for its peers.
+//!
+//! A server has a keyspace, in which commands run, and a [`Replica`], its *shadow*: all values with
+//! their marks. One thread reads the journal as an ordinary replica reads its primary's stream, and
+//! gives each unit to [`translate`], which does the same to the shadow and returns the unit of effects.
+//! The other way, from peers' units to requests for the keyspace, is [`crate::difference`].
+//!
+//! Time plays no part here: a key or element is there until the journal says that it is gone, as in
+//! an ordinary replica. So the shadow agrees with the keyspace at every place of the journal.
+//!
+//! # Forms
+//! What may stand in the journal; names in any case, options where the command has them. `at` is a
+//! time in ms of Unix time.
+//!
+//! | requests | remarks |
+//! | --- | --- |
+//! | `SET key value [PX ms, EX s, PXAT at, EXAT s, KEEPTTL] [NX] [XX] [GET]`, `SETEX`, `PSETEX`, `SETNX`, `GETSET`, `MSET`, `MSETNX` | conditions are not looked at: what is in the journal was done |
+//! | `APPEND`, `SETRANGE`, `SETBIT`, `GETDEL`, `GETEX` | |
+//! | `INCR`, `DECR`, `INCRBY`, `DECRBY`, `INCRBYFLOAT` | increments add up |
+//! | `DEL`, `UNLINK`, `FLUSHALL`, `FLUSHDB` | |
+//! | `EXPIRE`, `PEXPIRE`, `EXPIREAT`, `PEXPIREAT`, `PERSIST` | relative times count from `now_ms` |
+//! | `HSET`, `HMSET`, `HSETNX`, `HDEL`, `HINCRBY`, `HINCRBYFLOAT`, `HGETDEL` | |
+//! | `HPEXPIREAT`, `HPEXPIRE`, `HEXPIREAT`, `HEXPIRE`, `HPERSIST` `key [..] FIELDS n field..` | |
+//! | `SADD`, `SREM`, `SPEXPIREAT`, `SPERSIST` | `SPOP` as `SREM` |
+//! | `ZADD key [CH] [INCR] score member..`, `ZREM`, `ZINCRBY`, `ZPOPMIN`, `ZPOPMAX`, `ZREMRANGEBY*` | |
+//! | `LPUSH`, `RPUSH`, `LPUSHX`, `RPUSHX`, `LPOP`, `RPOP`, `LSET`, `LREM`, `LTRIM`, `LINSERT`, `LMOVE`, `RPOPLPUSH` | |
+//! | `PFADD` | |
+//! | `XADD` (with its ID), `XDEL`, `XTRIM`, `XSETID`, `XACK`, `XCLAIM`, `XGROUP ..` | |
+//! | `RESTORE key at payload REPLACE ABSTTL` | overwrites the key by a value of any type |
+//! | [`EVICTED`]` key..` | the keyspace gave the key up for memory; nobody else does |
+//! | [`EXPIRED`]` key [element..]` | the keyspace removed the key, or elements of it, since their times came |
+//! | `SELECT`, `MULTI`, `EXEC`, `PING`, `PUBLISH`, `SPUBLISH`, `SCRIPT`, `FUNCTION` | nothing |
+//!
+//! # Forms wanted in active mode
+//! What the engine journals otherwise would lose something:
+//! - `INCRBYFLOAT key by`, `HINCRBYFLOAT key field by`, `ZINCRBY key by member`: not their results by
+//!   `SET`, `HSET` and `ZADD`, since the sum of increments would be lost.
+//! - Keys and elements that expire: [`EXPIRED`], not `DEL`, `HDEL`, `SREM`, `ZREM`, which would remove
+//!   them for all regions even if another one has given them more time.
+//! - Evicted keys: [`EVICTED`], not `DEL`.
+//! - What overwrites a key by a result (`SORT STORE`, `SINTERSTORE`, `ZUNIONSTORE`, `GEOSEARCHSTORE`,
+//!   `BITOP`, `COPY`, `PFMERGE`, `BITFIELD` ...): `DEL key` if the result is empty, otherwise
+//!   `RESTORE key at payload REPLACE ABSTTL`. `RENAME` and `MOVE`: that, and `DEL` of the old name.
+//! - `XADD` with an ID of the region's own: see [`stream_id`].
+//! - Commands on Bloom filters are to be refused while active-active is on: they do not merge.
+
+use crate::effect::Unit;
+use crate::replica::{Refusal, Replica};
+use crate::stream::Id;
+use crate::view::View;
+
+/// `ACTIVE.EVICTED key [key ...]`: the keyspace has given up keys for memory. They stay with the
+/// peers and in the shadow, and come back when they are written.
+pub const EVICTED: &[u8] = b"ACTIVE.EVICTED";
+/// `ACTIVE.EXPIRED key [element ...]`: times have come, and the keyspace has removed the key, or
+/// elements of it.
+pub const EXPIRED: &[u8] = b"ACTIVE.EXPIRED";
+
+/// A request of the journal.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    pub database: u32,
+    pub args: &'a [&'a [u8]],
+}
+
+/// What this crate does not know of values.
+pub trait Values {
+    /// The value of a RESTORE's payload.
+    fn decode(&self, payload: &[u8]) -> Option<View>;
+    /// Register and rank of what PFADD counts.
+    fn register(&self, element: &[u8]) -> (u16, u8);
+}
+
+/// Why a request could not be translated.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Problem {
+    /// Nothing has changed. The ceiling has to be raised first.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    #[error("the request {0} has no form that active-active replication knows")]
+    Unknown(String),
+    #[error("the request {0} is malformed")]
+    Malformed(String),
+    #[error("the request {0} does not fit the value that the key has")]
+    WrongType(String),
+}
+
+/// The first problem; the other requests of the unit have been translated.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{problem}")]
+pub struct TranslateError {
+    pub problem: Problem,
+    /// What was translated all the same, for the peers: it has been applied.
+    pub unit: Option<Box<Unit>>,
+}
+
+/// Translates one unit of the journal. Nothing if nothing has changed for the peers.
+pub fn translate(
+    replica: &mut Replica,
+    values: &dyn Values,
+    now_ms: u64,
+    requests: &[Request<'_>],
+) -> Result<Option<Unit>, TranslateError> {
+    let _ = (replica, values, now_ms, requests);
+    todo!("being written")
+}
+
+/// The ID that XADD gives an entry in active mode (mode `strict`): it names the region, so that no
+/// two regions give the same.
+pub fn stream_id(last: Id, now_ms: u64, replica: &Replica) -> Option<Id> {
+    Id::next(last, now_ms, replica.region())
+}
