@@ -285,6 +285,11 @@ impl Replica {
         regions.filter(|region| *region != self.region()).collect()
     }
 
+    /// There is a region from which nothing may have been heard yet: it has to acknowledge as well.
+    pub fn add_member(&mut self, region: Region) {
+        self.settings.members |= 1 << region.number();
+    }
+
     /// A region is gone for good: nothing waits for it any more.
     pub fn remove_region(&mut self, region: Region) {
         self.gone |= 1 << region.number();
