@@ -15,6 +15,7 @@
 //! [`Mark`] is what a value needs beside it: 16 bytes, and a box for what is rare. The value itself
 //! is apart from it, so the engine may keep values where they are and marks elsewhere.
 
+use crate::saved::stored;
 use crate::amount::Amount;
 use crate::rules::Rules;
 use crate::stamp::{Region, Stamp};
@@ -423,6 +424,34 @@ impl<V: Clone> Cell<V> {
         let dropped = before - count(more);
         self.compact();
         dropped
+    }
+}
+
+stored!(<V> Cell { value, mark });
+stored!(<V> Mark { stamp, more });
+stored!(<V> More { losers, tallies, times });
+
+impl crate::saved::Stored for Times {
+    fn store(&self, out: &mut Vec<u8>) {
+        self.0.store(out);
+    }
+
+    fn load(from: &mut &[u8]) -> Option<Self> {
+        Vec::load(from).map(Times)
+    }
+}
+
+impl crate::saved::Stored for Time {
+    fn store(&self, out: &mut Vec<u8>) {
+        let time = match self {
+            Time::At(time) => Some(*time),
+            Time::Never => None,
+        };
+        time.store(out);
+    }
+
+    fn load(from: &mut &[u8]) -> Option<Self> {
+        Some(Option::load(from)?.map_or(Time::Never, Time::At))
     }
 }
 

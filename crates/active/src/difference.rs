@@ -7,10 +7,16 @@
 //! runs its primary's: with nothing expired by time. They go to the append-only file and ordinary
 //! replicas, and must not be translated back.
 //!
-//! A change of one element costs one request, whatever the size of its collection.
+//! A change of one element is one request; finding it looks at all that the key shows, before and
+//! after.
 
-use crate::effect::Unit;
+use std::collections::BTreeMap;
+
+use crate::Name;
+use crate::changes_between::{Requests, Shown};
+use crate::effect::{Effect, Unit};
 use crate::replica::{Applied, Refusal, Replica, State};
+use crate::translate::shown;
 
 /// A plain request for the keyspace.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -19,21 +25,40 @@ pub struct OwnedRequest {
     pub args: Vec<Vec<u8>>,
 }
 
-/// Requests that are still to be run.
+/// Keys that were touched, with what they showed before.
 #[derive(Debug, Default)]
 pub struct Difference {
-    requests: Vec<OwnedRequest>,
+    before: BTreeMap<(u32, Name), Shown>,
 }
 
 impl Difference {
     pub fn is_empty(&self) -> bool {
-        self.requests.is_empty()
+        self.before.is_empty()
     }
 
-    /// The requests, in order. Keys that had to be written anew are written here, once.
+    fn note(&mut self, replica: &Replica, now_ms: u64, database: u32, name: &Name) {
+        let id = (database, name.clone());
+        self.before.entry(id).or_insert_with(|| shown(replica, database, name, now_ms));
+    }
+
+    fn note_all(&mut self, replica: &Replica, now_ms: u64, only: Option<u32>) {
+        for ((database, name), _) in replica.state.keys.iter() {
+            if only.is_none_or(|only| only == *database) {
+                self.note(replica, now_ms, *database, name);
+            }
+        }
+    }
+
+    /// The requests, in order.
     pub fn finish(self, replica: &mut Replica, now_ms: u64) -> Vec<OwnedRequest> {
-        let _ = (replica, now_ms);
-        self.requests
+        let mut all = Vec::new();
+        for ((database, name), before) in self.before {
+            let after = shown(replica, database, &name, now_ms);
+            let mut requests = Requests { database, all: Vec::new() };
+            requests.bring(&name, &before, &after);
+            all.extend(requests.all.into_iter().map(|args| OwnedRequest { database, args }));
+        }
+        all
     }
 }
 
@@ -44,7 +69,12 @@ pub fn apply_with_difference(
     unit: &Unit,
     difference: &mut Difference,
 ) -> Result<Applied, Refusal> {
-    let _ = difference;
+    for effect in &unit.effects {
+        match effect {
+            Effect::Key { database, name, .. } => difference.note(replica, now_ms, *database, name),
+            Effect::Flush { database, .. } => difference.note_all(replica, now_ms, *database),
+        }
+    }
     replica.apply(now_ms, unit)
 }
 
@@ -55,28 +85,18 @@ pub fn merge_with_difference(
     theirs: &State,
     difference: &mut Difference,
 ) -> Result<(), Refusal> {
-    let _ = difference;
+    difference.note_all(replica, now_ms, None);
+    for ((database, name), _) in theirs.keys.iter() {
+        difference.note(replica, now_ms, *database, name);
+    }
     replica.merge(now_ms, theirs)
-}
-
-/// [`Replica::expire`]: removes what has reached its time and is this region's to remove.
-pub fn expire_with_difference(
-    replica: &mut Replica,
-    now_ms: u64,
-    difference: &mut Difference,
-) -> Result<Option<Unit>, Refusal> {
-    let _ = difference;
-    replica.expire(now_ms)
-}
-
-/// Brings back keys that were written while they were [evicted](crate::translate::EVICTED). True of
-/// [`Replica::has_returning`] if there are any; soon after is best.
-pub fn return_with_difference(replica: &mut Replica, difference: &mut Difference) {
-    let _ = (replica, difference);
 }
 
 /// The requests that write all keys of the shadow into an empty keyspace.
 pub fn whole(replica: &Replica) -> impl Iterator<Item = OwnedRequest> {
-    let _ = replica;
-    std::iter::empty()
+    replica.views().flat_map(|(database, name, view, until)| {
+        let mut requests = Requests { database, all: Vec::new() };
+        requests.bring(name, &None, &Some((view, until)));
+        requests.all.into_iter().map(move |args| OwnedRequest { database, args })
+    })
 }

@@ -6,6 +6,7 @@
 //! that it had not seen, also in registers where a greater rank was removed. PFADD therefore says
 //! every rank that it counts, whether or not it changes a register.
 
+use crate::saved::stored;
 use crate::cell::{At, Sides};
 use crate::stamp::Stamp;
 
@@ -71,3 +72,6 @@ impl HyperLogLog {
         shown
     }
 }
+
+stored!(HyperLogLog { additions });
+stored!(Addition { register, rank, stamp });

@@ -7,6 +7,7 @@
 //!
 //! Likewise a write that finds no key, or one whose time has come, first removes what is left of it.
 
+use crate::saved::stored;
 use crate::cell::{At, CellChange, Sides, Time, Times};
 use crate::change::{Change, Kind, SeenAt};
 use crate::rules::Rules;
@@ -164,3 +165,5 @@ impl Key {
         dropped
     }
 }
+
+stored!(Key { values, times });

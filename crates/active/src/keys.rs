@@ -2,6 +2,7 @@
 //! All keys of a replica, and those among them that hold garbage: what does not show and can go when
 //! all regions know it.
 
+use crate::saved::stored;
 use std::collections::BTreeMap;
 
 use crate::Name;
@@ -128,3 +129,5 @@ impl Keys {
         self.all.iter().any(|(id, key)| key.has_garbage(rules) && !self.garbage.contains_key(id))
     }
 }
+
+stored!(Keys { all, garbage, changes, type_conflicts });

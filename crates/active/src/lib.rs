@@ -19,6 +19,7 @@ pub mod amount;
 pub mod backlog;
 pub mod cell;
 pub mod change;
+pub mod changes_between;
 pub mod clock;
 pub mod difference;
 pub mod effect;

@@ -10,6 +10,7 @@
 //! Invariant: what has been applied depends on the vector only, not on the way it came. Two replicas
 //! with equal vectors show the same.
 
+use crate::saved::stored;
 use crate::cell::{At, Sides};
 use crate::clock::{Clock, TooFarAhead};
 use crate::effect::Unit;
@@ -314,7 +315,7 @@ impl Replica {
     }
 
     /// The region that removes what a time given with this stamp ends.
-    fn expires(&self, stamp: Stamp) -> bool {
+    pub(crate) fn expires(&self, stamp: Stamp) -> bool {
         let giver = stamp.region();
         let owner = if self.gone >> giver.number() & 1 == 0 {
             Some(giver)
@@ -368,3 +369,5 @@ impl Replica {
         })
     }
 }
+
+stored!(State { vector, keys });

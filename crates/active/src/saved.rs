@@ -1,15 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A replica's state as bytes, for a file and for a full copy.
 //!
-//! Frames of bounded size, each with its checksum, so both ends stream: [`save`] yields one after the
-//! other, [`Loader`] takes bytes as they come. A version stands in front. What this version would not
-//! have written is refused with its reason, nothing is allocated that the bytes cannot fill.
+//! A mark and a version, the length and a checksum, then every structure field by field: numbers of
+//! fixed size, texts and lists with their length. Nothing is allocated that the bytes cannot fill, and
+//! what does not fill the bytes exactly is refused.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use braid_base::crc::crc64;
 
 use crate::replica::{Replica, State};
-use crate::stamp::{Region, Stamp};
 
 /// The version that is written and read.
 pub const VERSION: u8 = 1;
+const MAGIC: &[u8] = b"BRAIDAAS";
+/// Mark, version, length, checksum.
+const HEAD: usize = MAGIC.len() + 1 + 8 + 8;
+/// Bytes of a piece.
+const PIECE: usize = 64 << 10;
 
 /// Why bytes are no saved state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -22,29 +30,22 @@ pub enum SavedError {
     Short,
     #[error("{0} bytes follow the state")]
     Trailing(usize),
-    #[error("the checksum of a part is wrong")]
+    #[error("the checksum is wrong")]
     Checksum,
-    #[error("the state is damaged: {0}")]
-    Damaged(&'static str),
+    #[error("the state is damaged")]
+    Damaged,
 }
 
-/// What was saved.
-#[derive(Clone, Debug)]
-pub struct Saved {
-    pub state: State,
-    /// Whose it was.
-    pub region: Region,
-    /// The run in which it wrote, and up to where it could.
-    pub run: Stamp,
-    pub ceiling: Stamp,
-    /// Regions that are gone for good, a bit for each.
-    pub gone: u64,
-}
-
-/// The bytes, in pieces of about 64 KB (one key's marks may make a longer one).
+/// The bytes, in pieces of 64 KB.
 pub fn save(replica: &Replica) -> impl Iterator<Item = Vec<u8>> {
-    let _ = replica;
-    std::iter::empty()
+    let mut content = Vec::new();
+    replica.state().store(&mut content);
+    let mut bytes = MAGIC.to_vec();
+    bytes.push(VERSION);
+    bytes.extend((content.len() as u64).to_le_bytes());
+    bytes.extend(crc64(0, &content).to_le_bytes());
+    bytes.extend(content);
+    (0..bytes.len().div_ceil(PIECE)).map(move |piece| bytes[piece * PIECE..].iter().take(PIECE).copied().collect())
 }
 
 /// Reads what [`save`] wrote.
@@ -58,28 +59,229 @@ impl Loader {
         Loader::default()
     }
 
+    /// The length of all, once that has come.
+    fn len(&self) -> Result<Option<usize>, SavedError> {
+        let begin = &self.buffer[..self.buffer.len().min(MAGIC.len())];
+        if !MAGIC.starts_with(begin) {
+            return Err(SavedError::Magic);
+        }
+        match self.buffer.get(MAGIC.len()) {
+            Some(&VERSION) | None => {}
+            Some(&other) => return Err(SavedError::Version(other)),
+        }
+        let len = self.buffer.get(MAGIC.len() + 1..).and_then(|rest| rest.first_chunk::<8>());
+        Ok(len.map(|len| usize::try_from(u64::from_le_bytes(*len)).unwrap_or(usize::MAX).saturating_add(HEAD)))
+    }
+
     /// Takes the next bytes, however they are cut. True when the state is complete: what follows is
     /// not taken, and `bytes` is left behind it.
     pub fn feed(&mut self, bytes: &mut &[u8]) -> Result<bool, SavedError> {
+        let before = self.buffer.len();
         self.buffer.extend_from_slice(bytes);
-        *bytes = &[];
-        Ok(false)
+        let Some(len) = self.len()? else {
+            *bytes = &[];
+            return Ok(false);
+        };
+        let is_whole = self.buffer.len() >= len;
+        if is_whole {
+            self.buffer.truncate(len);
+        }
+        *bytes = &bytes[self.buffer.len() - before..];
+        Ok(is_whole)
     }
 
-    pub fn finish(self) -> Result<Saved, SavedError> {
-        Err(SavedError::Short)
+    /// The state.
+    pub fn finish(self) -> Result<State, SavedError> {
+        if self.len()? != Some(self.buffer.len()) || self.buffer.len() < HEAD {
+            return Err(SavedError::Short);
+        }
+        let (head, content) = self.buffer.split_at(HEAD);
+        let sum = head.last_chunk::<8>().map(|sum| u64::from_le_bytes(*sum));
+        if sum != Some(crc64(0, content)) {
+            return Err(SavedError::Checksum);
+        }
+        let mut left = content;
+        let state = State::load(&mut left).ok_or(SavedError::Damaged)?;
+        match left.len() {
+            0 => Ok(state),
+            more => Err(SavedError::Trailing(more)),
+        }
     }
 }
 
-impl Replica {
-    /// Whether keys wait for [`crate::difference::return_with_difference`].
-    pub fn has_returning(&self) -> bool {
-        false
+/// What has a form in a saved state.
+pub(crate) trait Stored: Sized {
+    fn store(&self, out: &mut Vec<u8>);
+    /// Takes it from the begin of some bytes.
+    fn load(from: &mut &[u8]) -> Option<Self>;
+}
+
+/// The form of a structure: its fields in this order.
+macro_rules! stored {
+    (<V> $type:ident { $($field:ident),* $(,)? }) => {
+        impl<V: $crate::saved::Stored> $crate::saved::Stored for $type<V> {
+            $crate::saved::stored!(@ $($field),*);
+        }
+    };
+    (@ $($field:ident),*) => {
+        fn store(&self, out: &mut Vec<u8>) {
+            $($crate::saved::Stored::store(&self.$field, out);)*
+        }
+
+        fn load(from: &mut &[u8]) -> Option<Self> {
+            Some(Self { $($field: $crate::saved::Stored::load(from)?),* })
+        }
+    };
+    ($type:ident { $($field:ident),* $(,)? }) => {
+        impl $crate::saved::Stored for $type {
+            $crate::saved::stored!(@ $($field),*);
+        }
+    };
+}
+pub(crate) use stored;
+
+/// The form of a number.
+macro_rules! number {
+    ($($type:ty),*) => {
+        $(impl Stored for $type {
+            fn store(&self, out: &mut Vec<u8>) {
+                out.extend(self.to_le_bytes());
+            }
+
+            fn load(from: &mut &[u8]) -> Option<Self> {
+                let (bytes, rest) = from.split_first_chunk()?;
+                *from = rest;
+                Some(Self::from_le_bytes(*bytes))
+            }
+        })*
+    };
+}
+number!(u8, u16, u32, u64, i128, f64);
+
+impl Stored for () {
+    fn store(&self, _: &mut Vec<u8>) {}
+
+    fn load(_: &mut &[u8]) -> Option<()> {
+        Some(())
+    }
+}
+
+fn store_len(len: usize, out: &mut Vec<u8>) {
+    (len as u64).store(out);
+}
+
+/// A length that the bytes can fill: everything has at least one byte.
+fn load_len(from: &mut &[u8]) -> Option<usize> {
+    usize::try_from(u64::load(from)?).ok().filter(|len| *len <= from.len())
+}
+
+impl Stored for crate::Bytes {
+    fn store(&self, out: &mut Vec<u8>) {
+        store_len(self.len(), out);
+        out.extend_from_slice(self);
     }
 
-    /// Whether [`crate::difference::expire_with_difference`] has something to do.
-    pub fn has_due(&self, now_ms: u64) -> bool {
-        let _ = now_ms;
-        true
+    fn load(from: &mut &[u8]) -> Option<Self> {
+        let len = load_len(from)?;
+        let (bytes, rest) = from.split_at(len);
+        *from = rest;
+        Some(bytes.into())
+    }
+}
+
+impl Stored for crate::Name {
+    fn store(&self, out: &mut Vec<u8>) {
+        store_len(self.len(), out);
+        out.extend_from_slice(self);
+    }
+
+    fn load(from: &mut &[u8]) -> Option<Self> {
+        crate::Bytes::load(from).map(Self::from)
+    }
+}
+
+impl<T: Stored> Stored for Option<T> {
+    fn store(&self, out: &mut Vec<u8>) {
+        u8::from(self.is_some()).store(out);
+        self.iter().for_each(|one| one.store(out));
+    }
+
+    fn load(from: &mut &[u8]) -> Option<Self> {
+        match u8::load(from)? {
+            0 => Some(None),
+            1 => T::load(from).map(Some),
+            _ => None,
+        }
+    }
+}
+
+impl<T: Stored> Stored for Box<T> {
+    fn store(&self, out: &mut Vec<u8>) {
+        (**self).store(out);
+    }
+
+    fn load(from: &mut &[u8]) -> Option<Self> {
+        T::load(from).map(Box::new)
+    }
+}
+
+/// The form of a list of some kind.
+macro_rules! sequence {
+    ($($type:ident),*) => {
+        $(impl<T: Stored> Stored for $type<T> {
+            fn store(&self, out: &mut Vec<u8>) {
+                store_len(self.len(), out);
+                self.iter().for_each(|one| one.store(out));
+            }
+
+            fn load(from: &mut &[u8]) -> Option<Self> {
+                let len = load_len(from)?;
+                (0..len).map(|_| T::load(from)).collect()
+            }
+        })*
+    };
+}
+sequence!(Vec, VecDeque);
+
+/// Fields of a stream's entry, steps of a place.
+macro_rules! slice {
+    ($($element:ty),*) => {
+        $(impl Stored for Box<[$element]> {
+            fn store(&self, out: &mut Vec<u8>) {
+                store_len(self.len(), out);
+                self.iter().for_each(|one| one.store(out));
+            }
+
+            fn load(from: &mut &[u8]) -> Option<Self> {
+                Vec::load(from).map(Vec::into_boxed_slice)
+            }
+        })*
+    };
+}
+slice!(crate::Bytes, crate::place::Step);
+
+impl<A: Stored, B: Stored> Stored for (A, B) {
+    fn store(&self, out: &mut Vec<u8>) {
+        self.0.store(out);
+        self.1.store(out);
+    }
+
+    fn load(from: &mut &[u8]) -> Option<Self> {
+        Some((A::load(from)?, B::load(from)?))
+    }
+}
+
+impl<K: Stored + Ord, V: Stored> Stored for BTreeMap<K, V> {
+    fn store(&self, out: &mut Vec<u8>) {
+        store_len(self.len(), out);
+        for (key, value) in self {
+            key.store(out);
+            value.store(out);
+        }
+    }
+
+    fn load(from: &mut &[u8]) -> Option<Self> {
+        let len = load_len(from)?;
+        (0..len).map(|_| <(K, V)>::load(from)).collect()
     }
 }

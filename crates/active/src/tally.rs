@@ -7,6 +7,7 @@
 //! forgotten the region starts a new tally with its next increment, and the forgotten one is kept as a
 //! tombstone until all regions have acknowledged it: a state in which it still counts may come yet.
 
+use crate::saved::stored;
 use crate::amount::Amount;
 use crate::stamp::Stamp;
 use crate::vector::Vector;
@@ -76,3 +77,5 @@ pub fn merge(mine: &mut Vec<Tally>, seen: &Vector, theirs: &[Tally], their_seen:
     }
     mine.sort_unstable_by_key(|tally| tally.start);
 }
+
+stored!(Tally { start, last, sum, forgotten, forgotten_sum });

@@ -45,10 +45,21 @@
 //! - `XADD` with an ID of the region's own: see [`stream_id`].
 //! - Commands on Bloom filters are to be refused while active-active is on: they do not merge.
 
+mod commands;
+
+use crate::Name;
+use crate::changes_between::Shown;
 use crate::effect::Unit;
 use crate::replica::{Refusal, Replica};
 use crate::stream::Id;
 use crate::view::View;
+
+/// Why one request has no translation.
+enum Reason {
+    Unknown,
+    Malformed,
+    WrongType,
+}
 
 /// `ACTIVE.EVICTED key [key ...]`: the keyspace has given up keys for memory. They stay with the
 /// peers and in the shadow, and come back when they are written.
@@ -102,8 +113,47 @@ pub fn translate(
     now_ms: u64,
     requests: &[Request<'_>],
 ) -> Result<Option<Unit>, TranslateError> {
-    let _ = (replica, values, now_ms, requests);
-    todo!("being written")
+    let mut problem = None;
+    let unit = replica.execute(now_ms, |transaction| {
+        for request in requests {
+            let outcome = commands::translate(transaction, values, now_ms, request);
+            if let Err(reason) = outcome {
+                let name = request.args.first().copied().unwrap_or_default();
+                let name = String::from_utf8_lossy(name).into_owned();
+                problem.get_or_insert(match reason {
+                    Reason::Unknown => Problem::Unknown(name),
+                    Reason::Malformed => Problem::Malformed(name),
+                    Reason::WrongType => Problem::WrongType(name),
+                });
+            }
+        }
+    });
+    match (unit, problem) {
+        (Err(refusal), _) => Err(TranslateError { problem: refusal.into(), unit: None }),
+        (Ok(unit), None) => Ok(unit),
+        (Ok(unit), Some(problem)) => Err(TranslateError { problem, unit: unit.map(Box::new) }),
+    }
+}
+
+/// Brings keys of the shadow to what the keyspace has, as one unit.
+pub fn agree(
+    replica: &mut Replica,
+    now_ms: u64,
+    keys: &[(u32, Name, Shown)],
+) -> Result<Option<Unit>, Refusal> {
+    let before: Vec<Shown> = keys.iter().map(|(db, name, _)| shown(replica, *db, name, 0)).collect();
+    replica.execute(now_ms, |transaction| {
+        for ((database, name, after), before) in keys.iter().zip(&before) {
+            transaction.bring(*database, name, before, after);
+        }
+    })
+}
+
+/// What a key shows at a time; at 0, whatever its time.
+pub fn shown(replica: &Replica, database: u32, name: &[u8], now_ms: u64) -> Shown {
+    let view = replica.view(database, name, now_ms)?;
+    let time = replica.key(database, name).and_then(|key| key.time(replica.rules()));
+    Some((view, time.map(|(_, time)| time)))
 }
 
 /// The ID that XADD gives an entry in active mode (mode `strict`): it names the region, so that no

@@ -8,6 +8,7 @@
 //! can have given (its ceiling, kept on disk), and a vector holds, for each region, the stretches
 //! `(start, last]` of its runs; nearly always one.
 
+use crate::saved::stored;
 use crate::stamp::{Region, Stamp};
 
 /// The effects of one run up to one: those after `start`, up to and with `last`.
@@ -119,6 +120,9 @@ impl Seen<'_> {
         self.own.covers(stamp) || self.others.covers(stamp)
     }
 }
+
+stored!(Run { start, last });
+stored!(Vector { runs });
 
 #[cfg(test)]
 mod tests {

@@ -85,7 +85,7 @@ fn load_state(bytes: Option<Vec<u8>>) -> Result<State, String> {
     let Some(bytes) = bytes else { return Err("the file with the state is missing".into()) };
     let mut loader = Loader::new();
     loader.feed(&mut &bytes[..]).map_err(|error| error.to_string())?;
-    Ok(loader.finish().map_err(|error| error.to_string())?.state)
+    loader.finish().map_err(|error| error.to_string())
 }
 
 fn go_on(config: &Config, mut files: ActiveFiles, mut manifest: ActiveManifest) -> Result<Begin, String> {

@@ -3,11 +3,11 @@
 //!
 //! Some commands are journalled in forms from which no effects follow (RENAME, the STORE commands,
 //! RESTORE ...). For these, what the keyspace has now is written to the shadow: their keys are
-//! compared, and where they differ they are removed and written anew, as one unit.
+//! compared, and elements that differ are written, as one unit.
 
+use braid_active::changes_between::Shown;
 use braid_active::replica::{Replica, Settings, State};
-use braid_active::translate::{Request, TranslateError, Values, translate};
-use braid_active::view::View;
+use braid_active::translate::{Request, Values, shown, translate};
 use braid_active::{Region, Stamp};
 use braid_keyspace::Txn;
 use braid_keyspace::txn::KeyRef;
@@ -51,51 +51,23 @@ pub(super) fn all_keys(txn: &mut Txn<'_>) -> Vec<KeyName> {
     names
 }
 
-/// What a key shows, and its time.
-type Shown = Option<(View, Option<u64>)>;
-
-/// What requests make of a key, by a replica of their own.
-fn shown_by(values: &dyn Values, (db, key): &KeyName, requests: &[Words], now_ms: u64) -> Shown {
+/// What requests make of a key, by a replica of their own; nothing if that cannot be told.
+pub(super) fn shown_by(
+    values: &dyn Values,
+    (db, key): &KeyName,
+    requests: &[Words],
+    now_ms: u64,
+) -> Option<Shown> {
+    if requests.is_empty() {
+        return Some(None);
+    }
     let region = Region::new(0)?;
     let settings = Settings { region, members: 1, ahead_ms_max: u64::MAX, rules: Default::default() };
     let mut scratch = Replica::new(settings, State::default());
     scratch.raise_ceiling(Stamp::of(region, (1 << 57) - 1)?);
-    translate_words(&mut scratch, values, now_ms, *db, requests).ok()?;
-    shown(&scratch, *db, key)
-}
-
-fn shown(replica: &Replica, db: u32, key: &[u8]) -> Shown {
-    let view = replica.view(db, key, 0)?;
-    let time = replica.key(db, key).and_then(|key| key.time(replica.rules()));
-    Some((view, time.map(|(_, time)| time)))
-}
-
-fn translate_words(
-    replica: &mut Replica,
-    values: &dyn Values,
-    now_ms: u64,
-    database: u32,
-    requests: &[Words],
-) -> Result<Option<braid_active::effect::Unit>, TranslateError> {
     let args: Vec<Vec<&[u8]>> =
         requests.iter().map(|words| words.iter().map(|word| &word[..]).collect()).collect();
-    let requests: Vec<Request<'_>> = args.iter().map(|args| Request { database, args }).collect();
-    translate(replica, values, now_ms, &requests)
-}
-
-/// What has to be written to the shadow so that it has a key as the keyspace does; nothing if it has.
-pub(super) fn correction(
-    replica: &Replica,
-    values: &dyn Values,
-    name: &KeyName,
-    requests: Vec<Words>,
-    now_ms: u64,
-) -> Vec<Words> {
-    let here = shown(replica, name.0, &name.1);
-    let there = if requests.is_empty() { None } else { shown_by(values, name, &requests, now_ms) };
-    if here == there {
-        return Vec::new();
-    }
-    let removal = here.is_some().then(|| vec![b"DEL".to_vec(), name.1.to_vec()]);
-    removal.into_iter().chain(requests).collect()
+    let requests: Vec<Request<'_>> = args.iter().map(|args| Request { database: *db, args }).collect();
+    translate(&mut scratch, values, now_ms, &requests).ok()?;
+    Some(shown(&scratch, *db, key, 0))
 }

@@ -308,8 +308,8 @@ impl Link<'_> {
         if !is_whole {
             return Err(garbage("a full copy that ends too early"));
         }
-        let saved = loader.finish().map_err(|error| garbage(error.to_string()))?;
-        self.apply(|answer| Order::Copy { state: Box::new(saved.state), answer })?;
+        let state = loader.finish().map_err(|error| garbage(error.to_string()))?;
+        self.apply(|answer| Order::Copy { state: Box::new(state), answer })?;
         self.active.figures.copies_merged.fetch_add(1, Relaxed);
         log::info!("The full copy of {}:{} has been merged", self.peer.host, self.peer.port);
         Ok(())

@@ -21,7 +21,7 @@ use braid_active::effect::Unit;
 use braid_active::replica::Replica;
 use braid_active::translate::Values;
 use braid_active::vector::Run;
-use braid_active::{Stamp, Vector, wire};
+use braid_active::{Stamp, wire};
 use braid_journal::Reader;
 use braid_persistence::active::{ActiveFiles, ActiveManifest};
 use braid_replication::link::units::Units;
@@ -72,8 +72,7 @@ pub(super) struct Thread<'e> {
     last_active: Instant,
     last_duties: Instant,
     last_sync: Instant,
-    /// What was flushed to the log when it was last forced to disk, and since.
-    flushed: Vector,
+    /// The log has something that may not be on disk.
     has_unsynced: bool,
     has_acknowledgements: bool,
     /// Bytes of the present generation's state.
@@ -165,7 +164,6 @@ impl<'e> Thread<'e> {
             last_active: Instant::now(),
             last_duties: Instant::now(),
             last_sync: Instant::now(),
-            flushed: Vector::default(),
             has_unsynced: true,
             has_acknowledgements: true,
             state_bytes: 0,

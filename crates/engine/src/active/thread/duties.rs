@@ -43,7 +43,6 @@ impl Thread<'_> {
         self.note_members();
         self.sync();
         self.acknowledge();
-        self.expire_and_return();
         self.flush();
         if self.files.log_bytes() > LOG_MIN.max(self.state_bytes)
             && let Err(error) = self.begin_generation(false)

@@ -4,14 +4,14 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use braid_active::changes_between::Shown;
 use braid_active::difference::{
-    Difference, OwnedRequest, apply_with_difference, expire_with_difference, merge_with_difference,
-    return_with_difference, whole,
+    Difference, OwnedRequest, apply_with_difference, merge_with_difference, whole,
 };
 use braid_active::effect::Unit;
 use braid_active::replica::State;
-use braid_active::translate::Request;
-use braid_active::{Applied, Refusal};
+use braid_active::translate::{agree, shown};
+use braid_active::{Applied, Name, Refusal};
 use braid_base::clock::unix_ms;
 use braid_base::gate::World;
 use braid_clients::attention::{JOURNAL_FULL, SNAPSHOT_FULL};
@@ -20,7 +20,7 @@ use braid_keyspace::txn::NOTHING_EXPIRED;
 use braid_resp::request;
 
 use super::Thread;
-use crate::active::keys::{KeyName, Words, all_keys, correction, requests_of};
+use crate::active::keys::{KeyName, all_keys, requests_of, shown_by};
 use crate::active::state::{Merged, UnitBytes};
 use crate::engine::Engine;
 use crate::replication::FOR_ACTIVE;
@@ -78,22 +78,40 @@ impl Thread<'_> {
         let names: Vec<KeyName> = names.into_iter().collect();
         for some in names.chunks(KEYS) {
             let now_ms = unix_ms() as u64;
-            let mut all: Vec<(u32, Words)> = Vec::new();
+            let mut all = Vec::new();
             for name in some {
                 let requests = requests_of(txn, name);
-                let words = correction(&self.replica, &*self.values, name, requests, now_ms);
-                all.extend(words.into_iter().map(|words| (name.0, words)));
+                let Some(there) = shown_by(&*self.values, name, &requests, now_ms) else {
+                    self.note_unmergeable(name);
+                    continue;
+                };
+                if there != shown(&self.replica, name.0, &name.1, 0) {
+                    all.push((name.0, Name::from(&name.1[..]), there));
+                }
             }
-            let args: Vec<(u32, Vec<&[u8]>)> =
-                all.iter().map(|(db, words)| (*db, words.iter().map(|word| &word[..]).collect())).collect();
-            let requests: Vec<Request<'_>> =
-                args.iter().map(|(database, args)| Request { database: *database, args }).collect();
-            if !requests.is_empty()
-                && let Some(problem) = self.translate(&requests)
-            {
-                log::warn!("Active-active: some keys are not sent to peers: {problem}");
+            self.agree(&all);
+        }
+    }
+
+    fn agree(&mut self, keys: &[(u32, Name, Shown)]) {
+        for _ in 0..2 {
+            match agree(&mut self.replica, unix_ms() as u64, keys) {
+                Ok(unit) => {
+                    if let Some(unit) = unit {
+                        self.keep_own(&unit);
+                    }
+                    return;
+                }
+                Err(Refusal::Ceiling) => self.raise_ceiling(),
+                Err(refusal) => return self.note_trouble(refusal.to_string()),
             }
         }
+        self.note_trouble("no stamps can be given".into());
+    }
+
+    fn note_unmergeable(&mut self, (db, key): &KeyName) {
+        let key = String::from_utf8_lossy(key).into_owned();
+        log::warn!("Active-active: the value of '{key}' in database {db} does not merge, it stays here alone");
     }
 
     /// Brings shadow and keyspace together at the start: what the files say counts, if there are any;
@@ -171,27 +189,6 @@ impl Thread<'_> {
         })?;
         // The log has no unit for what came: a new generation has all of it.
         self.begin_generation(false)
-    }
-
-    /// Removes what has reached its time, and brings back keys that were evicted and written since.
-    pub(super) fn expire_and_return(&mut self) {
-        if !self.replica.has_due(unix_ms() as u64) && !self.replica.has_returning() {
-            return;
-        }
-        let outcome = self.in_world(|thread, txn| {
-            thread.with_difference(txn, |thread, now_ms, difference| {
-                return_with_difference(&mut thread.replica, difference);
-                match expire_with_difference(&mut thread.replica, now_ms, difference) {
-                    Ok(Some(unit)) => thread.keep_own(&unit),
-                    Err(Refusal::Ceiling) => thread.raise_ceiling(),
-                    _ => {}
-                }
-                Ok(())
-            })
-        });
-        if let Err(error) = outcome {
-            self.note_trouble(error);
-        }
     }
 
     /// Does something to the shadow, and the difference to the keyspace.

@@ -90,8 +90,6 @@ impl StreamId {
 
     /// The id that an entry gets in a stream whose last id is `last`.
     #[inline]
-    /// The id that an entry gets in a stream whose last id is `last`.
-    #[inline]
     pub fn for_entry(request: IdRequest, last: StreamId, now_ms: u64) -> Result<StreamId, IdError> {
         let id = match request {
             IdRequest::Auto if now_ms > last.ms => StreamId { ms: now_ms, seq: 0 },
