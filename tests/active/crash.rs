@@ -72,7 +72,9 @@ fn a_dataset_without_marks_becomes_the_regions_own() {
     let path = folder.path().to_str().expect("a name").to_owned();
     let mut plain = TestServer::start(&["--dir", &path]);
     let mut client = plain.connect();
-    for line in ["SET a 1", "RPUSH list x y", "HSET hash f v", "ZADD z 1.5 m", "XADD s 1-1 f v", "SADD set 1 2"] {
+    for line in
+        ["SET a 1", "RPUSH list x y", "HSET hash f v", "ZADD z 1.5 m", "XADD s 1-1 f v", "SADD set 1 2"]
+    {
         client.call(line);
     }
     client.ok("SAVE");

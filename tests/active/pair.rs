@@ -132,9 +132,9 @@ fn partitions_heal() {
     link(&one, &[]);
     link(&two, &[]);
     wait_for("both are alone", || {
-        [&one, &two].iter().all(|server| {
-            server.connect().info_field("active", "active_peers").as_deref() == Some("0")
-        })
+        [&one, &two]
+            .iter()
+            .all(|server| server.connect().info_field("active", "active_peers").as_deref() == Some("0"))
     });
     all(
         &one,
@@ -199,7 +199,9 @@ fn keydbs_names_and_numbers_by_first_contact() {
     let usual = ["--active-replica", "yes", "--enable-debug-command", "yes"];
     let one = TestServer::start(&usual);
     let port = one.port().to_string();
-    let two = TestServer::start(&[&usual[..], &["--multi-master", "yes", "--replicaof", "127.0.0.1", &port]].concat());
+    let two = TestServer::start(
+        &[&usual[..], &["--multi-master", "yes", "--replicaof", "127.0.0.1", &port]].concat(),
+    );
     one.connect().ok(&format!("REPLICAOF 127.0.0.1 {}", two.port()));
     all(&one, &["SET a 1"]);
     all(&two, &["SET b 2"]);

@@ -59,7 +59,10 @@ fn peers_that_send_garbage_are_refused() {
     let good = server(2, &[]);
     good.connect().ok("SET good 1");
     for (answer, line) in [
-        (&b"*6\r\n$5\r\nunits\r\n$1\r\n0\r\n$0\r\n\r\n$0\r\n\r\n$0\r\n\r\n$3\r\nxyz\r\n"[..], "makes no sense"),
+        (
+            &b"*6\r\n$5\r\nunits\r\n$1\r\n0\r\n$0\r\n\r\n$0\r\n\r\n$0\r\n\r\n$3\r\nxyz\r\n"[..],
+            "makes no sense",
+        ),
         (b"+OK\r\n", "makes no sense"),
         (b"*1\r\n$-5\r\n", "makes no sense"),
         (b"*5\r\n$4\r\nword\r\n$1\r\n0\r\n$0\r\n\r\n$0\r\n\r\n$0\r\n\r\n", "makes no sense"),
@@ -80,18 +83,18 @@ fn stamps_from_the_future_are_refused() {
         println!("faketime is not there: skipped");
         return;
     }
-    let library = ["/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1", "/usr/lib/aarch64-linux-gnu/faketime/libfaketime.so.1"];
+    let library = [
+        "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1",
+        "/usr/lib/aarch64-linux-gnu/faketime/libfaketime.so.1",
+    ];
     let Some(library) = library.iter().find(|path| std::path::Path::new(path).exists()) else {
         println!("libfaketime is not there: skipped");
         return;
     };
     let arguments = ["--active-replica", "yes", "--active-region", "1"].map(str::to_owned).to_vec();
     let environment = vec![("LD_PRELOAD", (*library).into()), ("FAKETIME", "+365d".into())];
-    let ahead = TestServer::start_with(braid_tests::server::Options {
-        arguments,
-        environment,
-        ..Default::default()
-    });
+    let ahead =
+        TestServer::start_with(braid_tests::server::Options { arguments, environment, ..Default::default() });
     ahead.connect().ok("SET future 1");
     let two = server(2, &[]);
     two.connect().ok("SET here 1");

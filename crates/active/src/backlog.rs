@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::stamp::Stamp;
+use crate::stamp::{Region, Stamp};
 use crate::vector::{Run, Vector};
 
 #[derive(Clone, Debug)]
@@ -79,16 +79,17 @@ impl Backlog {
     }
 
     /// As [`Backlog::since`], for a peer that has applied everything before a position: units with
-    /// their positions.
+    /// their positions and regions.
     pub fn since_position<'a>(
         &'a self,
         applied: &'a Vector,
         position: u64,
-    ) -> Option<impl Iterator<Item = (u64, &'a Arc<[u8]>)>> {
+    ) -> Option<impl Iterator<Item = (u64, &'a Arc<[u8]>, Region)>> {
         let skipped = usize::try_from(position.saturating_sub(self.dropped)).unwrap_or(usize::MAX);
         let units = self.units.iter().enumerate().skip(skipped);
         let lacking = units.filter(|(_, kept)| !applied.covers(kept.first));
-        let placed = lacking.map(|(index, kept)| (self.dropped + index as u64, &kept.bytes));
+        let placed =
+            lacking.map(|(index, kept)| (self.dropped + index as u64, &kept.bytes, kept.first.region()));
         applied.includes(&self.before).then_some(placed)
     }
 

@@ -15,9 +15,9 @@
 //! [`Mark`] is what a value needs beside it: 16 bytes, and a box for what is rare. The value itself
 //! is apart from it, so the engine may keep values where they are and marks elsewhere.
 
-use crate::saved::stored;
 use crate::amount::Amount;
 use crate::rules::Rules;
+use crate::saved::stored;
 use crate::stamp::{Region, Stamp};
 use crate::tally::{self, SeenTally, Tally};
 use crate::vector::{Seen, Vector};

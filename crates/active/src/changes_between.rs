@@ -219,8 +219,18 @@ impl Requests {
             let (id, time) = (id_text(*id), pending.delivered_ms.to_string());
             let count = pending.count.to_string();
             self.push(&[
-                b"XCLAIM", key, name, &pending.consumer, b"0", id.as_bytes(), b"TIME", time.as_bytes(),
-                b"RETRYCOUNT", count.as_bytes(), b"FORCE", b"JUSTID",
+                b"XCLAIM",
+                key,
+                name,
+                &pending.consumer,
+                b"0",
+                id.as_bytes(),
+                b"TIME",
+                time.as_bytes(),
+                b"RETRYCOUNT",
+                count.as_bytes(),
+                b"FORCE",
+                b"JUSTID",
             ]);
         }
     }
@@ -288,7 +298,8 @@ impl Transaction<'_> {
             View::SortedSet(_) => View::SortedSet(Vec::new()),
             other => other.clone(),
         };
-        let same = before.as_ref().filter(|(from, _)| std::mem::discriminant(from) == std::mem::discriminant(to));
+        let same =
+            before.as_ref().filter(|(from, _)| std::mem::discriminant(from) == std::mem::discriminant(to));
         if before.is_some() && same.is_none() {
             self.remove(database, name);
         }
@@ -329,10 +340,16 @@ impl Transaction<'_> {
                 for (member, score, until) in to.iter().filter(|one| !from.contains(one)) {
                     self.sorted_set_add(database, name, member.clone(), *score);
                     if until.is_some() {
-                        self.sorted_set_live(database, name, member.clone(), until.map_or(Time::Never, Time::At));
+                        self.sorted_set_live(
+                            database,
+                            name,
+                            member.clone(),
+                            until.map_or(Time::Never, Time::At),
+                        );
                     }
                 }
-                for (member, ..) in from.iter().filter(|(one, ..)| to.iter().all(|(other, ..)| one != other)) {
+                for (member, ..) in from.iter().filter(|(one, ..)| to.iter().all(|(other, ..)| one != other))
+                {
                     self.sorted_set_remove(database, name, member.clone());
                 }
             }
@@ -340,9 +357,13 @@ impl Transaction<'_> {
             (View::HyperLogLog(_), View::HyperLogLog(registers)) => {
                 self.count(database, name, registers.clone());
             }
-            (View::Stream { entries: from, last: from_last, groups: from_groups }, View::Stream { entries, last, groups }) => {
+            (
+                View::Stream { entries: from, last: from_last, groups: from_groups },
+                View::Stream { entries, last, groups },
+            ) => {
                 let from = if is_new { &[][..] } else { &from[..] };
-                for (id, fields) in entries.iter().filter(|(id, _)| from.iter().all(|(other, _)| id != other)) {
+                for (id, fields) in entries.iter().filter(|(id, _)| from.iter().all(|(other, _)| id != other))
+                {
                     self.stream_add(database, name, Some(*id), fields.clone());
                 }
                 for (id, _) in from.iter().filter(|(id, _)| entries.iter().all(|(other, _)| id != other)) {

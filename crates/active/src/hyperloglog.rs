@@ -6,8 +6,8 @@
 //! that it had not seen, also in registers where a greater rank was removed. PFADD therefore says
 //! every rank that it counts, whether or not it changes a register.
 
-use crate::saved::stored;
 use crate::cell::{At, Sides};
+use crate::saved::stored;
 use crate::stamp::Stamp;
 
 /// Registers, and the greatest rank.

@@ -7,10 +7,10 @@
 //!
 //! Likewise a write that finds no key, or one whose time has come, first removes what is left of it.
 
-use crate::saved::stored;
 use crate::cell::{At, CellChange, Sides, Time, Times};
 use crate::change::{Change, Kind, SeenAt};
 use crate::rules::Rules;
+use crate::saved::stored;
 use crate::stamp::Stamp;
 use crate::value::Value;
 

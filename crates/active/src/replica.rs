@@ -10,13 +10,13 @@
 //! Invariant: what has been applied depends on the vector only, not on the way it came. Two replicas
 //! with equal vectors show the same.
 
-use crate::saved::stored;
 use crate::cell::{At, Sides};
 use crate::clock::{Clock, TooFarAhead};
 use crate::effect::Unit;
 use crate::key::Key;
 use crate::keys::Keys;
 use crate::rules::Rules;
+use crate::saved::stored;
 use crate::stability::Stability;
 use crate::stamp::{REGIONS, Region, Stamp};
 use crate::value::Value;

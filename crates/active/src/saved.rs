@@ -45,7 +45,8 @@ pub fn save(replica: &Replica) -> impl Iterator<Item = Vec<u8>> {
     bytes.extend((content.len() as u64).to_le_bytes());
     bytes.extend(crc64(0, &content).to_le_bytes());
     bytes.extend(content);
-    (0..bytes.len().div_ceil(PIECE)).map(move |piece| bytes[piece * PIECE..].iter().take(PIECE).copied().collect())
+    (0..bytes.len().div_ceil(PIECE))
+        .map(move |piece| bytes[piece * PIECE..].iter().take(PIECE).copied().collect())
 }
 
 /// Reads what [`save`] wrote.
@@ -70,7 +71,8 @@ impl Loader {
             Some(&other) => return Err(SavedError::Version(other)),
         }
         let len = self.buffer.get(MAGIC.len() + 1..).and_then(|rest| rest.first_chunk::<8>());
-        Ok(len.map(|len| usize::try_from(u64::from_le_bytes(*len)).unwrap_or(usize::MAX).saturating_add(HEAD)))
+        Ok(len
+            .map(|len| usize::try_from(u64::from_le_bytes(*len)).unwrap_or(usize::MAX).saturating_add(HEAD)))
     }
 
     /// Takes the next bytes, however they are cut. True when the state is complete: what follows is

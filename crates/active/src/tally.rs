@@ -7,8 +7,8 @@
 //! forgotten the region starts a new tally with its next increment, and the forgotten one is kept as a
 //! tombstone until all regions have acknowledged it: a state in which it still counts may come yet.
 
-use crate::saved::stored;
 use crate::amount::Amount;
+use crate::saved::stored;
 use crate::stamp::Stamp;
 use crate::vector::Vector;
 

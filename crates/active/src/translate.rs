@@ -10,40 +10,22 @@
 //! an ordinary replica. So the shadow agrees with the keyspace at every place of the journal.
 //!
 //! # Forms
-//! What may stand in the journal; names in any case, options where the command has them. `at` is a
-//! time in ms of Unix time.
+//! Requests that are translated as they stand; names in any case. Whatever else is in the journal is
+//! [`Problem::Unknown`]: the caller compares the request's keys with the keyspace ([`agree`]).
 //!
 //! | requests | remarks |
 //! | --- | --- |
-//! | `SET key value [PX ms, EX s, PXAT at, EXAT s, KEEPTTL] [NX] [XX] [GET]`, `SETEX`, `PSETEX`, `SETNX`, `GETSET`, `MSET`, `MSETNX` | conditions are not looked at: what is in the journal was done |
-//! | `APPEND`, `SETRANGE`, `SETBIT`, `GETDEL`, `GETEX` | |
-//! | `INCR`, `DECR`, `INCRBY`, `DECRBY`, `INCRBYFLOAT` | increments add up |
+//! | `SET` with `PX`, `EX`, `PXAT`, `EXAT`, `KEEPTTL`; `SETNX`, `GETSET`, `MSET`, `MSETNX` | conditions are not looked at: what is in the journal was done |
+//! | `INCR`, `DECR`, `INCRBY`, `DECRBY`, `INCRBYFLOAT`, `HINCRBY`, `HINCRBYFLOAT`, `ZINCRBY`, `ZADD INCR` | increments add up |
 //! | `DEL`, `UNLINK`, `FLUSHALL`, `FLUSHDB` | |
-//! | `EXPIRE`, `PEXPIRE`, `EXPIREAT`, `PEXPIREAT`, `PERSIST` | relative times count from `now_ms` |
-//! | `HSET`, `HMSET`, `HSETNX`, `HDEL`, `HINCRBY`, `HINCRBYFLOAT`, `HGETDEL` | |
-//! | `HPEXPIREAT`, `HPEXPIRE`, `HEXPIREAT`, `HEXPIRE`, `HPERSIST` `key [..] FIELDS n field..` | |
-//! | `SADD`, `SREM`, `SPEXPIREAT`, `SPERSIST` | `SPOP` as `SREM` |
-//! | `ZADD key [CH] [INCR] score member..`, `ZREM`, `ZINCRBY`, `ZPOPMIN`, `ZPOPMAX`, `ZREMRANGEBY*` | |
-//! | `LPUSH`, `RPUSH`, `LPUSHX`, `RPUSHX`, `LPOP`, `RPOP`, `LSET`, `LREM`, `LTRIM`, `LINSERT`, `LMOVE`, `RPOPLPUSH` | |
+//! | `EXPIRE`, `PEXPIRE`, `EXPIREAT`, `PEXPIREAT`, `PERSIST` | |
+//! | `HSET`, `HMSET`, `HSETNX`, `HDEL`, `SADD`, `SREM`, `ZADD` without conditions, `ZREM` | |
+//! | `HPEXPIREAT`, `HPERSIST` and those of sets and sorted sets, without conditions | |
+//! | `LPUSH`, `RPUSH`, `LPUSHX`, `RPUSHX`, `LPOP`, `RPOP` | |
 //! | `PFADD` | |
-//! | `XADD` (with its ID), `XDEL`, `XTRIM`, `XSETID`, `XACK`, `XCLAIM`, `XGROUP ..` | |
-//! | `RESTORE key at payload REPLACE ABSTTL` | overwrites the key by a value of any type |
-//! | [`EVICTED`]` key..` | the keyspace gave the key up for memory; nobody else does |
-//! | [`EXPIRED`]` key [element..]` | the keyspace removed the key, or elements of it, since their times came |
+//! | `XADD` with an ID and nothing else, `XDEL`, `XSETID`, `XACK`, `XCLAIM`, `XGROUP` | |
+//! | [`EVICTED`], [`EXPIRED`] | what the keyspace has lost, not what a client has removed |
 //! | `SELECT`, `MULTI`, `EXEC`, `PING`, `PUBLISH`, `SPUBLISH`, `SCRIPT`, `FUNCTION` | nothing |
-//!
-//! # Forms wanted in active mode
-//! What the engine journals otherwise would lose something:
-//! - `INCRBYFLOAT key by`, `HINCRBYFLOAT key field by`, `ZINCRBY key by member`: not their results by
-//!   `SET`, `HSET` and `ZADD`, since the sum of increments would be lost.
-//! - Keys and elements that expire: [`EXPIRED`], not `DEL`, `HDEL`, `SREM`, `ZREM`, which would remove
-//!   them for all regions even if another one has given them more time.
-//! - Evicted keys: [`EVICTED`], not `DEL`.
-//! - What overwrites a key by a result (`SORT STORE`, `SINTERSTORE`, `ZUNIONSTORE`, `GEOSEARCHSTORE`,
-//!   `BITOP`, `COPY`, `PFMERGE`, `BITFIELD` ...): `DEL key` if the result is empty, otherwise
-//!   `RESTORE key at payload REPLACE ABSTTL`. `RENAME` and `MOVE`: that, and `DEL` of the old name.
-//! - `XADD` with an ID of the region's own: see [`stream_id`].
-//! - Commands on Bloom filters are to be refused while active-active is on: they do not merge.
 
 mod commands;
 

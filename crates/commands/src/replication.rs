@@ -92,7 +92,7 @@ fn psync(call: &mut Call) -> CommandResult {
 fn take_over(call: &mut Call) -> CommandResult {
     let engine = call.engine;
     log::info!("Failover request received for replid {}.", call.args[1].escape_ascii());
-    if engine.group.is_some() {
+    if engine.group.is_some() || engine.active.is_some() {
         return Err(CommandError::text("ERR PSYNC FAILOVER not allowed in a group."));
     }
     if !engine.replication.link.is_replica() {
@@ -418,6 +418,11 @@ impl FailoverOptions {
 
 fn failover(call: &mut Call) -> CommandResult {
     let engine = call.engine;
+    if engine.active.is_some() {
+        return Err(CommandError::text(
+            "ERR FAILOVER not allowed with active-replica: every server takes writes.",
+        ));
+    }
     if engine.cluster.as_ref().is_some_and(|node| node.map.is_none()) {
         return Err(CommandError::text(
             "ERR FAILOVER not allowed in cluster mode. Use CLUSTER FAILOVER command instead.",

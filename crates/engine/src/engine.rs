@@ -497,6 +497,15 @@ fn follow_settings(engine: &Arc<Engine>) {
     });
     engine.count_good_replicas(braid_base::clock::unix_ms());
     let weak = Arc::downgrade(engine);
+    engine.config.on_change(&["maxmemory-policy", "import-mode"], move |config| {
+        let is_active = weak.upgrade().is_some_and(|engine| engine.active.is_some());
+        let evicts = config.maxmemory_policy() != MaxmemoryPolicy::NoEviction;
+        match is_active && (evicts || config.import_mode()) {
+            true => Err("not with active-replica".into()),
+            false => Ok(()),
+        }
+    });
+    let weak = Arc::downgrade(engine);
     engine.config.on_change(&["active-peers"], move |_| match weak.upgrade() {
         Some(engine) => engine.apply_peers(),
         None => Ok(()),

@@ -139,7 +139,9 @@ impl ActiveFiles {
         let Some(bytes) = read_all(&path)? else { return Ok(None) };
         let content = bytes.strip_prefix(MAGIC).and_then(|rest| rest.split_first_chunk::<8>());
         match content {
-            Some((sum, content)) if crc64(0, content) == u64::from_le_bytes(*sum) => Ok(Some(content.to_vec())),
+            Some((sum, content)) if crc64(0, content) == u64::from_le_bytes(*sum) => {
+                Ok(Some(content.to_vec()))
+            }
             _ => Err(damaged(&path.display().to_string())),
         }
     }

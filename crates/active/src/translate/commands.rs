@@ -69,7 +69,8 @@ pub(super) fn translate(
         b"MSET" | b"MSETNX" => {
             for pair in args.chunks_exact(2) {
                 let key = Name::from(pair[0]);
-                Call { transaction: &mut *transaction, database, key, args: pair, now_ms }.write(pair[1], None);
+                Call { transaction: &mut *transaction, database, key, args: pair, now_ms }
+                    .write(pair[1], None);
             }
             return Ok(());
         }
@@ -207,7 +208,9 @@ impl Call<'_, '_, '_> {
                     self.transaction.hash_set(database, &key, boxed(pair[0]), boxed(pair[1]), None);
                 }
             }
-            b"HDEL" => rest.iter().for_each(|field| self.transaction.hash_remove(database, &key, boxed(field))),
+            b"HDEL" => {
+                rest.iter().for_each(|field| self.transaction.hash_remove(database, &key, boxed(field)))
+            }
             b"HINCRBY" | b"HINCRBYFLOAT" => {
                 let by = Amount::parse(self.arg(2)?).ok_or(Reason::WrongType)?;
                 let field = boxed(self.arg(1)?);
@@ -225,10 +228,13 @@ impl Call<'_, '_, '_> {
                 members.into_iter().for_each(|member| self.element_lives(name, member, Time::Never));
             }
             b"SADD" => rest.iter().for_each(|member| self.transaction.set_add(database, &key, boxed(member))),
-            b"SREM" => rest.iter().for_each(|member| self.transaction.set_remove(database, &key, boxed(member))),
+            b"SREM" => {
+                rest.iter().for_each(|member| self.transaction.set_remove(database, &key, boxed(member)))
+            }
             b"ZADD" => return self.add_to_sorted_set(rest),
             b"ZREM" => {
-                rest.iter().for_each(|member| self.transaction.sorted_set_remove(database, &key, boxed(member)));
+                rest.iter()
+                    .for_each(|member| self.transaction.sorted_set_remove(database, &key, boxed(member)));
             }
             b"ZINCRBY" => return self.increment_score(self.args.get(1), self.args.get(2)),
             b"RPUSH" | b"RPUSHX" => self.push(Side::Right, rest),

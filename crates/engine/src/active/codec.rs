@@ -89,7 +89,8 @@ mod tests {
         for bad in ["1", "1-", "x-y", "2-1", "1-42", "8000000000000000-8000000000000001"] {
             assert_eq!(parse_vector(bad), None, "{bad}");
         }
-        let table = BTreeMap::from([(Region::new(3).unwrap(), vector), (Region::new(9).unwrap(), Vector::default())]);
+        let table =
+            BTreeMap::from([(Region::new(3).unwrap(), vector), (Region::new(9).unwrap(), Vector::default())]);
         assert_eq!(parse_table(&table_text(&table)), Some(table));
         assert_eq!(parse_table("64="), None);
         let members = BTreeMap::from([(7, "0123456789012345678901234567890123456789".to_owned())]);

@@ -35,9 +35,8 @@ pub(super) fn requests_of(txn: &mut Txn<'_>, (db, key): &KeyName) -> Vec<Words> 
     let mut units = Units::default();
     // What was encoded here can be read.
     let _ = units.parse(&bytes);
-    let words = |request: &StreamRequest| -> Words {
-        units.args(request, &bytes).map(<[u8]>::to_vec).collect()
-    };
+    let words =
+        |request: &StreamRequest| -> Words { units.args(request, &bytes).map(<[u8]>::to_vec).collect() };
     units.requests().iter().map(words).collect()
 }
 

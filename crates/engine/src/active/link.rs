@@ -180,7 +180,8 @@ impl Link<'_> {
     /// Says who this server is, and learns who the peer is.
     fn introduce(&self, peer: &mut Peer<Outgoing>) -> Result<(), LinkError> {
         let me = self.active.me.lock().clone();
-        let numbers = [PROTOCOL, i64::from(me.region), i64::from(me.is_settled)].map(|number| number.to_string());
+        let numbers =
+            [PROTOCOL, i64::from(me.region), i64::from(me.is_settled)].map(|number| number.to_string());
         let words = ["ACTIVE", "HELLO", &numbers[0], &me.identity, &numbers[1], &numbers[2]];
         peer.send(&words.map(str::as_bytes))?;
         let parts = self.reply(peer)?;
@@ -210,9 +211,12 @@ impl Link<'_> {
                 let taken = taken | mine.taken();
                 drop(mine);
                 let _ = self.active.orders.send(Order::ChangeRegion { taken });
-                return Err(LinkError::Refused("both servers have the same region: this one takes another".into()));
+                return Err(LinkError::Refused(
+                    "both servers have the same region: this one takes another".into(),
+                ));
             }
-            let whose = if region == mine.region { "this server's own number" } else { "another server's number" };
+            let whose =
+                if region == mine.region { "this server's own number" } else { "another server's number" };
             return Err(LinkError::Refused(format!(
                 "it is region {region}, which is {whose}: give each server its own active-region"
             )));
@@ -234,9 +238,18 @@ impl Link<'_> {
             let outbox = self.active.outbox.lock();
             (vector_text(&outbox.applied), table_text(&outbox.on_disk))
         };
-        let numbers = [u64::from(region), position, WAIT_MS as u64, BYTES as u64].map(|number| number.to_string());
+        let numbers =
+            [u64::from(region), position, WAIT_MS as u64, BYTES as u64].map(|number| number.to_string());
         let words: [&str; 9] = [
-            "ACTIVE", "PULL", &identity, &numbers[0], &applied, &numbers[1], &on_disk, &numbers[2], &numbers[3],
+            "ACTIVE",
+            "PULL",
+            &identity,
+            &numbers[0],
+            &applied,
+            &numbers[1],
+            &on_disk,
+            &numbers[2],
+            &numbers[3],
         ];
         peer.send(&words.map(str::as_bytes))?;
         let parts = self.reply(peer)?;
@@ -316,7 +329,10 @@ impl Link<'_> {
     }
 
     /// Has the thread apply something, and waits until it has.
-    fn apply(&self, order: impl FnOnce(std::sync::mpsc::SyncSender<Merged>) -> Order) -> Result<(), LinkError> {
+    fn apply(
+        &self,
+        order: impl FnOnce(std::sync::mpsc::SyncSender<Merged>) -> Order,
+    ) -> Result<(), LinkError> {
         let (answer, merged) = sync_channel(1);
         let _ = self.active.orders.send(order(answer));
         loop {

@@ -21,6 +21,8 @@ pub(super) struct Question {
     /// Where it goes on in the backlog; 0: anywhere.
     pub position: u64,
     pub bytes_max: usize,
+    /// The peer's own region.
+    pub region: Region,
 }
 
 /// The right to answer a peer that waits.
@@ -67,7 +69,7 @@ impl Outbox {
             return Some(Share::Copy);
         };
         let (mut some, mut bytes, mut position) = (Vec::new(), 0, self.backlog.end());
-        for (at, unit) in units {
+        for (at, unit, _) in units {
             if !some.is_empty() && bytes + unit.len() > question.bytes_max {
                 position = at;
                 break;
@@ -79,12 +81,12 @@ impl Outbox {
     }
 
     /// Writes the answer to a peer: how it goes on, what regions have on disk, who they are, what
-    /// this server has applied, and the units.
-    pub(super) fn reply(&self, share: Option<&Share>, reply: &mut ReplyBuffer) {
+    /// this server has applied, and the units. Without any it goes on where it was.
+    pub(super) fn reply(&self, share: Option<&Share>, position: u64, reply: &mut ReplyBuffer) {
         let (word, units, position) = match share {
             Some(Share::Copy) => ("copy", &[][..], 0),
             Some(Share::Units(units, position)) => ("units", &units[..], *position),
-            None => ("units", &[][..], self.backlog.end()),
+            None => ("units", &[][..], position),
         };
         reply.array(5 + units.len());
         reply.bulk(word.as_bytes());
@@ -102,32 +104,33 @@ impl Outbox {
         self.waiting.push(Waiting { question, answer, until_ms });
     }
 
+    /// Whether there is something for a peer that it has not made itself.
+    fn has_news(&self, question: &Question) -> bool {
+        let units = self.backlog.since_position(&question.applied, question.position);
+        units.is_none_or(|mut units| units.any(|(_, _, region)| region != question.region))
+    }
+
     /// Answers to peers for which there is something, or whose time has come; to be given without
-    /// the outbox's lock. With the units and bytes that they take.
-    pub(super) fn ripe(&mut self, now_ms: i64) -> (Vec<(Box<dyn Answers>, ReplyBuffer)>, u64, u64) {
-        let (mut ripe, mut units, mut bytes) = (Vec::new(), 0, 0);
+    /// the outbox's lock. They have no units: a peer asks again at once, and says what it has by then.
+    pub(super) fn ripe(&mut self, now_ms: i64) -> Vec<(Box<dyn Answers>, ReplyBuffer)> {
+        let mut ripe = Vec::new();
         let mut index = 0;
         while index < self.waiting.len() {
             let waiting = &self.waiting[index];
             let is_wanted = waiting.answer.is_wanted();
-            let share = if is_wanted { self.share(&waiting.question) } else { None };
-            if is_wanted && share.is_none() && now_ms < waiting.until_ms {
+            if is_wanted && now_ms < waiting.until_ms && !self.has_news(&waiting.question) {
                 index += 1;
                 continue;
             }
-            let Waiting { answer, .. } = self.waiting.swap_remove(index);
+            let Waiting { answer, question, .. } = self.waiting.swap_remove(index);
             if !is_wanted {
                 continue;
             }
-            if let Some(Share::Units(some, _)) = &share {
-                units += some.len() as u64;
-                bytes += some.iter().map(|unit| unit.len() as u64).sum::<u64>();
-            }
             let mut reply = answer.buffer();
-            self.reply(share.as_ref(), &mut reply);
+            self.reply(None, question.position, &mut reply);
             ripe.push((answer, reply));
         }
-        (ripe, units, bytes)
+        ripe
     }
 
     /// Takes note of what regions say they have on disk. True if that is news.

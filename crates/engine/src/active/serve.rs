@@ -14,10 +14,10 @@ use braid_base::clock::unix_ms;
 use super::codec::{is_identity, members_text, parse_table, parse_vector};
 use super::outbox::{Answers, Question, Share};
 use super::state::{Active, Order, PROTOCOL};
-use braid_resp::reply::ReplyBuffer;
 use crate::background::Answer;
 use crate::engine::Engine;
 use crate::engine::call::Call;
+use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult};
 
 /// Longest wait of a PULL.
@@ -72,7 +72,9 @@ pub fn hello(call: &mut Call) -> CommandResult {
             let taken = me.taken();
             drop(me);
             let _ = active.orders.send(Order::ChangeRegion { taken });
-            return Err(CommandError::text("TRYAGAIN both servers have the same region, this one takes another"));
+            return Err(CommandError::text(
+                "TRYAGAIN both servers have the same region, this one takes another",
+            ));
         } else if is_settled || region != me.region {
             log::warn!(
                 "Active-active: {who} comes as region {region}, which is the number of {}: refused. \
@@ -118,7 +120,7 @@ pub fn pull(call: &mut Call) -> CommandResult {
         }
         Region::new(me.region)
     };
-    let question = Question { applied, position, bytes_max };
+    let question = Question { applied, position, bytes_max, region };
     let may_wait = wait_ms > 0 && call.may_leave(false);
     let mut outbox = active.outbox.lock();
     if outbox.note_on_disk(&on_disk, me) {
@@ -130,7 +132,7 @@ pub fn pull(call: &mut Call) -> CommandResult {
             active.figures.sent.fetch_add(units.len() as u64, Relaxed);
             active.figures.sent_bytes.fetch_add(units.iter().map(|unit| unit.len() as u64).sum(), Relaxed);
         }
-        outbox.reply(share.as_ref(), call.reply);
+        outbox.reply(share.as_ref(), position, call.reply);
         return Ok(());
     }
     if let Some(answer) = call.leave_to_background()? {
@@ -156,9 +158,7 @@ impl Answers for Answer {
 impl Active {
     /// Answers the peers that wait, if there is something for them or their time has come.
     pub(super) fn serve_waiting(&self) {
-        let (ripe, units, bytes) = self.outbox.lock().ripe(unix_ms());
-        self.figures.sent.fetch_add(units, Relaxed);
-        self.figures.sent_bytes.fetch_add(bytes, Relaxed);
+        let ripe = self.outbox.lock().ripe(unix_ms());
         for (answer, reply) in ripe {
             answer.give(reply);
         }
@@ -219,9 +219,11 @@ pub fn forget(call: &mut Call) -> CommandResult {
     if Some(region) == active.region() {
         return Err(refused("this server cannot forget its own region"));
     }
-    let is_linked = active.peers.lock().iter().any(|peer| {
-        peer.is_up.load(Relaxed) && peer.told.lock().region == Some(region.number())
-    });
+    let is_linked = active
+        .peers
+        .lock()
+        .iter()
+        .any(|peer| peer.is_up.load(Relaxed) && peer.told.lock().region == Some(region.number()));
     if is_linked {
         return Err(refused("that region's server is a peer: take it out of active-peers first"));
     }

@@ -126,19 +126,36 @@ pub(crate) type Merged = Result<(), String>;
 
 /// What the thread is asked.
 pub(crate) enum Order {
-    Units { units: Vec<(Unit, UnitBytes)>, answer: SyncSender<Merged> },
-    Copy { state: Box<State>, answer: SyncSender<Merged> },
-    MakeCopy { answer: SyncSender<Pieces> },
-    Digest { answer: SyncSender<u64> },
-    Forget { region: Region, answer: SyncSender<()> },
+    Units {
+        units: Vec<(Unit, UnitBytes)>,
+        answer: SyncSender<Merged>,
+    },
+    Copy {
+        state: Box<State>,
+        answer: SyncSender<Merged>,
+    },
+    MakeCopy {
+        answer: SyncSender<Pieces>,
+    },
+    Digest {
+        answer: SyncSender<u64>,
+    },
+    Forget {
+        region: Region,
+        answer: SyncSender<()>,
+    },
     /// Another server has the same number, and nobody has heard of this one yet.
-    ChangeRegion { taken: u64 },
+    ChangeRegion {
+        taken: u64,
+    },
     /// Others know this server by its number from now on.
     Settled,
     /// A region has more on disk than was known.
     OnDisk,
     /// The server ends: nothing more is journalled.
-    End { answer: SyncSender<()> },
+    End {
+        answer: SyncSender<()>,
+    },
 }
 
 /// Peers at most; there are no more regions.

@@ -11,8 +11,8 @@ use braid_active::{Region, Vector};
 use braid_base::clock::unix_ms;
 
 use super::Thread;
-use crate::active::state::Merged;
 use crate::active::files::{CEILING_MS, free_region, settings, state_bytes};
+use crate::active::state::Merged;
 
 /// Between two times that the log is forced to disk.
 const SYNC: Duration = Duration::from_secs(1);

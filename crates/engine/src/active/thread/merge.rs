@@ -111,7 +111,9 @@ impl Thread<'_> {
 
     fn note_unmergeable(&mut self, (db, key): &KeyName) {
         let key = String::from_utf8_lossy(key).into_owned();
-        log::warn!("Active-active: the value of '{key}' in database {db} does not merge, it stays here alone");
+        log::warn!(
+            "Active-active: the value of '{key}' in database {db} does not merge, it stays here alone"
+        );
     }
 
     /// Brings shadow and keyspace together at the start: what the files say counts, if there are any;
@@ -128,8 +130,7 @@ impl Thread<'_> {
         self.in_world(|thread, txn| {
             thread.engine.keyspace.journal.forget_database();
             let flush = OwnedRequest { database: 0, args: vec![b"FLUSHALL".to_vec()] };
-            let requests: Vec<OwnedRequest> =
-                std::iter::once(flush).chain(whole(&thread.replica)).collect();
+            let requests: Vec<OwnedRequest> = std::iter::once(flush).chain(whole(&thread.replica)).collect();
             thread.run_requests(txn, &requests);
         });
     }
