@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Servers that are killed, and servers that end in good order, with peers that go on.
 
-use super::{link, server, wait_until_equal};
+use super::{link, server, texts, wait_until_equal};
 use braid_tests::{TestServer, Value, wait_for};
 use rustix::process::Signal;
 
@@ -38,7 +38,7 @@ fn check(more: &[&str], signal: Signal) {
     wait_until_equal(&[&one, &two]);
     let mut client = one.connect();
     assert_eq!(client.call("GET counter").text(), "1201");
-    assert_eq!(client.call("MGET key:1 key:2 key:3").texts_or_nil(), ["while-away", "", "3"]);
+    assert_eq!(texts(&client.call("MGET key:1 key:2 key:3")), ["while-away", "", "3"]);
     assert_eq!(client.call("LLEN list"), Value::Integer(200));
     // Once more, with nothing new: stamps are not given twice.
     one.signal(signal);

@@ -17,9 +17,8 @@ mod topologies;
 #[allow(dead_code, reason = "what only the replicas' tests need")]
 mod proxy;
 
-use braid_tests::server::free_port;
 use braid_tests::wait::PATIENCE;
-use braid_tests::{RawClient, TestServer, wait_for_within};
+use braid_tests::{RawClient, TestServer, Value, wait_for_within};
 
 /// A server in active mode, which knows no peer yet.
 fn server(region: u8, more: &[&str]) -> TestServer {
@@ -39,7 +38,13 @@ fn link_all(servers: &[&TestServer]) {
 /// Has a server take from those at some ports.
 fn link(server: &TestServer, ports: &[u16]) {
     let peers = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect::<Vec<_>>().join(",");
-    server.connect().ok(&format!("CONFIG SET active-peers {peers}"));
+    server.connect().ok(&format!("CONFIG SET active-peers \"{peers}\""));
+}
+
+/// The elements of a reply; nothing is an empty text.
+fn texts(reply: &Value) -> Vec<String> {
+    let text = |one: &Value| if one.is_null() { String::new() } else { one.text().to_string() };
+    reply.elements().unwrap_or_default().iter().map(text).collect()
 }
 
 fn digests(client: &mut RawClient) -> (String, String) {

@@ -35,6 +35,10 @@ impl Keys {
         self.all.iter()
     }
 
+    pub fn last_database(&self) -> Option<u32> {
+        self.all.last_key_value().map(|((database, _), _)| *database)
+    }
+
     pub fn garbage_len(&self) -> usize {
         self.garbage.len()
     }

@@ -66,6 +66,13 @@ pub struct State {
     pub(crate) keys: Keys,
 }
 
+impl State {
+    /// The last database that has a key.
+    pub fn last_database(&self) -> Option<u32> {
+        self.keys.last_database()
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct Replica {
     pub(crate) settings: Settings,

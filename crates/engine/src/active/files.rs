@@ -94,6 +94,9 @@ fn go_on(config: &Config, mut files: ActiveFiles, mut manifest: ActiveManifest) 
     let settings = settings(config, &manifest)?;
     let region = settings.region;
     let state = load_state(files.state(manifest.generation).map_err(told)?)?;
+    if let Some(last) = state.last_database().filter(|last| *last >= config.databases()) {
+        return Err(format!("there are keys in database {last}, see 'databases'"));
+    }
     let mut backlog = Backlog::new(state.vector.clone());
     let mut units = Vec::new();
     let torn = files

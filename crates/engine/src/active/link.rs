@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
-use braid_active::effect::Unit;
+use braid_active::effect::{Effect, Unit};
 use braid_active::saved::Loader;
 use braid_active::{Region, wire};
 use braid_base::clock::unix_ms;
@@ -198,7 +198,7 @@ impl Link<'_> {
             return Err(garbage("a wrong answer to ACTIVE HELLO"));
         };
         let is_settled = settled.integer() == Some(1);
-        let mut mine = self.active.me.lock();
+        let mine = self.active.me.lock();
         if identity == mine.identity {
             return Err(LinkError::Refused("it is this server itself".into()));
         }
@@ -221,7 +221,7 @@ impl Link<'_> {
                 "it is region {region}, which is {whose}: give each server its own active-region"
             )));
         }
-        mine.members.insert(region, identity.to_owned());
+        // It is a member once it has told so itself, by its first answer to PULL.
         drop(mine);
         let mut told = self.peer.told.lock();
         (told.region, told.identity) = (Some(region), identity.to_owned());
@@ -294,6 +294,7 @@ impl Link<'_> {
         let units = parts.iter().map(|part| match part {
             Part::Bulk(bytes) => {
                 let unit = wire::decode(bytes).map_err(|error| garbage(error.to_string()))?;
+                self.check_database(unit.effects.iter().filter_map(Effect::database).max())?;
                 Ok((unit, UnitBytes::from(&bytes[..])))
             }
             Part::Integer(_) => Err(garbage("a number in place of a unit")),
@@ -305,6 +306,14 @@ impl Link<'_> {
         self.peer.units.fetch_add(count, Relaxed);
         self.peer.lag_ms.store((unix_ms() as u64).saturating_sub(last_ms), Relaxed);
         Ok(())
+    }
+
+    /// This server has the databases that the peer has keys in.
+    fn check_database(&self, last: Option<u32>) -> Result<(), LinkError> {
+        match last.filter(|last| *last >= self.engine.keyspace.databases()) {
+            Some(last) => Err(LinkError::Refused(format!("it has keys in database {last}, see 'databases'"))),
+            None => Ok(()),
+        }
     }
 
     /// Takes a full copy, which merges with what is here.
@@ -322,6 +331,7 @@ impl Link<'_> {
             return Err(garbage("a full copy that ends too early"));
         }
         let state = loader.finish().map_err(|error| garbage(error.to_string()))?;
+        self.check_database(state.last_database())?;
         self.apply(|answer| Order::Copy { state: Box::new(state), answer })?;
         self.active.figures.copies_merged.fetch_add(1, Relaxed);
         log::info!("The full copy of {}:{} has been merged", self.peer.host, self.peer.port);

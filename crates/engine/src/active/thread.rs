@@ -78,6 +78,8 @@ pub(super) struct Thread<'e> {
     /// Bytes of the present generation's state.
     state_bytes: u64,
     requests_told: u64,
+    /// Clients that write wait for this thread; 0: they do not.
+    throttled_until_ms: i64,
 }
 
 impl Engine {
@@ -168,6 +170,7 @@ impl<'e> Thread<'e> {
             has_acknowledgements: true,
             state_bytes: 0,
             requests_told: 0,
+            throttled_until_ms: 0,
         }
     }
 
@@ -183,6 +186,7 @@ impl<'e> Thread<'e> {
     fn run(mut self, inbox: &Receiver<Order>) {
         loop {
             let has_moved = self.read_journal();
+            self.throttle();
             if self.all_dirty || !self.dirty.is_empty() {
                 self.settle();
             }

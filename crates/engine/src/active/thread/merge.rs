@@ -34,11 +34,11 @@ const KEYS: usize = 256;
 
 impl Engine {
     /// The world, as soon as changes are not held back. While the server ends nothing holds them back.
-    fn world_of_active(&self) -> World<'_> {
+    fn world_of_active(&self, throttles: bool) -> World<'_> {
         loop {
             let world = self.keyspace.gate.close(None);
             let is_full = self.attention.get() & (JOURNAL_FULL | SNAPSHOT_FULL) != 0;
-            let is_held = is_full || self.pause.current(unix_ms()).is_some();
+            let is_held = is_full || self.pause.current(unix_ms()).is_some() && !throttles;
             if !is_held || self.shutdown.load(Relaxed) {
                 return world;
             }
@@ -52,7 +52,7 @@ impl Thread<'_> {
     /// Does something with the world stopped and the shadow equal to the keyspace.
     fn in_world<R>(&mut self, work: impl FnOnce(&mut Self, &mut Txn<'_>) -> R) -> R {
         let engine = self.engine;
-        let world = engine.world_of_active();
+        let world = engine.world_of_active(self.throttled_until_ms > 0);
         // Nobody appends any more.
         while self.read_journal() {}
         let mut worker = self.worker.take().unwrap_or_else(|| engine.worker(0));

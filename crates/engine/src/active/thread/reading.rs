@@ -121,14 +121,16 @@ impl Thread<'_> {
                 log::warn!("Active-active: {problem}; the keys' values are sent instead");
             }
         }
-        for (db, args) in requests {
+        // A command may name another database than its own (MOVE, COPY).
+        let databases = self.engine.keyspace.databases();
+        for (_, args) in requests {
             let Some(command) = command_of(self.engine, args) else { continue };
             if command.spec.scope_of(args) == Scope::World {
                 self.all_dirty = true;
             }
             for at in keys::find(command.spec, args).into_iter().flatten() {
                 if !at.flags.has(KeyFlags::RO) {
-                    self.dirty.insert((*db, args[at.index].into()));
+                    self.dirty.extend((0..databases).map(|db| (db, args[at.index].into())));
                 }
             }
         }
