@@ -17,8 +17,8 @@
 
 use crate::amount::Amount;
 use crate::rules::Rules;
-use crate::saved::stored;
 use crate::stamp::{Region, Stamp};
+use crate::stored::stored;
 use crate::tally::{self, SeenTally, Tally};
 use crate::vector::{Seen, Vector};
 
@@ -431,7 +431,7 @@ stored!(<V> Cell { value, mark });
 stored!(<V> Mark { stamp, more });
 stored!(<V> More { losers, tallies, times });
 
-impl crate::saved::Stored for Times {
+impl crate::stored::Stored for Times {
     fn store(&self, out: &mut Vec<u8>) {
         self.0.store(out);
     }
@@ -441,7 +441,7 @@ impl crate::saved::Stored for Times {
     }
 }
 
-impl crate::saved::Stored for Time {
+impl crate::stored::Stored for Time {
     fn store(&self, out: &mut Vec<u8>) {
         let time = match self {
             Time::At(time) => Some(*time),

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::cell::{At, Cell, CellChange, Sides};
 use crate::rules::Rules;
-use crate::saved::Stored;
+use crate::stored::Stored;
 use crate::tally::SeenTally;
 
 #[derive(Clone, PartialEq, Debug)]

@@ -7,8 +7,8 @@
 //! every rank that it counts, whether or not it changes a register.
 
 use crate::cell::{At, Sides};
-use crate::saved::stored;
 use crate::stamp::Stamp;
+use crate::stored::stored;
 
 /// Registers, and the greatest rank.
 pub const REGISTERS: u16 = 1 << 14;

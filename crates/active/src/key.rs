@@ -10,8 +10,8 @@
 use crate::cell::{At, CellChange, Sides, Time, Times};
 use crate::change::{Change, Kind, SeenAt};
 use crate::rules::Rules;
-use crate::saved::stored;
 use crate::stamp::Stamp;
+use crate::stored::stored;
 use crate::value::Value;
 
 #[derive(Clone, PartialEq, Debug, Default)]

@@ -2,7 +2,7 @@
 //! All keys of a replica, and those among them that hold garbage: what does not show and can go when
 //! all regions know it.
 
-use crate::saved::stored;
+use crate::stored::stored;
 use std::collections::BTreeMap;
 
 use crate::Name;

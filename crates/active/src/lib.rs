@@ -47,6 +47,7 @@ pub mod wire;
 mod keys;
 mod local;
 mod stability;
+mod stored;
 
 pub use local::Transaction;
 pub use replica::{Applied, Refusal, Replica};

@@ -16,8 +16,8 @@
 
 use std::cmp::Ordering;
 
-use crate::saved::Stored;
 use crate::stamp::Stamp;
+use crate::stored::Stored;
 
 const RIGHT: u64 = 1 << 63;
 

@@ -96,13 +96,13 @@ impl Stamp {
     }
 }
 
-impl crate::saved::Stored for Stamp {
+impl crate::stored::Stored for Stamp {
     fn store(&self, out: &mut Vec<u8>) {
         self.0.store(out);
     }
 
     fn load(from: &mut &[u8]) -> Option<Self> {
-        Stamp::from_word(crate::saved::Stored::load(from)?)
+        Stamp::from_word(crate::stored::Stored::load(from)?)
     }
 }
 

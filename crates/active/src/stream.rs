@@ -7,7 +7,7 @@
 //! name that two regions have created are shown as one. An entry that is delivered is pending; XACK
 //! removes the deliveries that it saw.
 
-use crate::saved::stored;
+use crate::stored::stored;
 use std::collections::BTreeMap;
 
 use crate::Bytes;

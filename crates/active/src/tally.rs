@@ -8,8 +8,8 @@
 //! tombstone until all regions have acknowledged it: a state in which it still counts may come yet.
 
 use crate::amount::Amount;
-use crate::saved::stored;
 use crate::stamp::Stamp;
+use crate::stored::stored;
 use crate::vector::Vector;
 
 /// A region's increments of one number since it last saw them forgotten.

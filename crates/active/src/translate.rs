@@ -13,19 +13,19 @@
 //! Requests that are translated as they stand; names in any case. Whatever else is in the journal is
 //! [`Problem::Unknown`]: the caller compares the request's keys with the keyspace ([`agree`]).
 //!
-//! | requests | remarks |
-//! | --- | --- |
-//! | `SET` with `PX`, `EX`, `PXAT`, `EXAT`, `KEEPTTL`; `SETNX`, `GETSET`, `MSET`, `MSETNX` | conditions are not looked at: what is in the journal was done |
-//! | `INCR`, `DECR`, `INCRBY`, `DECRBY`, `INCRBYFLOAT`, `HINCRBY`, `HINCRBYFLOAT`, `ZINCRBY`, `ZADD INCR` | increments add up |
-//! | `DEL`, `UNLINK`, `FLUSHALL`, `FLUSHDB` | |
-//! | `EXPIRE`, `PEXPIRE`, `EXPIREAT`, `PEXPIREAT`, `PERSIST` | |
-//! | `HSET`, `HMSET`, `HSETNX`, `HDEL`, `SADD`, `SREM`, `ZADD` without conditions, `ZREM` | |
-//! | `HPEXPIREAT`, `HPERSIST` and those of sets and sorted sets, without conditions | |
-//! | `LPUSH`, `RPUSH`, `LPUSHX`, `RPUSHX`, `LPOP`, `RPOP` | |
-//! | `PFADD` | |
-//! | `XADD` with an ID and nothing else, `XDEL`, `XSETID`, `XACK`, `XCLAIM`, `XGROUP` | |
-//! | [`EVICTED`], [`EXPIRED`] | what the keyspace has lost, not what a client has removed |
-//! | `SELECT`, `MULTI`, `EXEC`, `PING`, `PUBLISH`, `SPUBLISH`, `SCRIPT`, `FUNCTION` | nothing |
+//! - `SET` with a time or `KEEPTTL`, `SETNX`, `GETSET`, `MSET`, `MSETNX`: conditions are not looked at,
+//!   since what is in the journal was done
+//! - `INCR`, `DECR`, `INCRBY`, `DECRBY`, `INCRBYFLOAT`, `HINCRBY`, `HINCRBYFLOAT`, `ZINCRBY`,
+//!   `ZADD INCR`: increments add up
+//! - `DEL`, `UNLINK`, `FLUSHALL`, `FLUSHDB`
+//! - `EXPIRE`, `PEXPIRE`, `EXPIREAT`, `PEXPIREAT`, `PERSIST`
+//! - `HSET`, `HMSET`, `HSETNX`, `HDEL`, `SADD`, `SREM`, `ZADD` without conditions, `ZREM`
+//! - `HPEXPIREAT`, `HPERSIST` and those of sets and sorted sets, without conditions
+//! - `LPUSH`, `RPUSH`, `LPUSHX`, `RPUSHX`, `LPOP`, `RPOP`
+//! - `PFADD`
+//! - `XADD` with an ID and nothing else, `XDEL`, `XSETID`, `XACK`, `XCLAIM`, `XGROUP`
+//! - [`EVICTED`], [`EXPIRED`]: what the keyspace has lost, not what a client has removed
+//! - `SELECT`, `MULTI`, `EXEC`, `PING`, `PUBLISH`, `SPUBLISH`, `SCRIPT`, `FUNCTION`: nothing
 
 mod commands;
 

@@ -8,9 +8,9 @@ use crate::hash::Hash;
 use crate::hyperloglog::HyperLogLog;
 use crate::list::List;
 use crate::rules::Rules;
-use crate::saved::Stored;
 use crate::set::Set;
 use crate::sorted_set::SortedSet;
+use crate::stored::Stored;
 use crate::stream::Stream;
 use crate::tally::SeenTally;
 

@@ -8,8 +8,8 @@
 //! can have given (its ceiling, kept on disk), and a vector holds, for each region, the stretches
 //! `(start, last]` of its runs; nearly always one.
 
-use crate::saved::stored;
 use crate::stamp::{Region, Stamp};
+use crate::stored::stored;
 
 /// The effects of one run up to one: those after `start`, up to and with `last`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -496,6 +496,20 @@ fn follow_settings(engine: &Arc<Engine>) {
         }
     });
     engine.count_good_replicas(braid_base::clock::unix_ms());
+    follow_active_settings(engine);
+    let weak = Arc::downgrade(engine);
+    engine.config.on_change(&["tracking-table-max-keys"], move |config| {
+        if let Some(engine) = weak.upgrade() {
+            // Called on any thread: all loops are woken.
+            let most = config.tracking_table_max_keys();
+            engine.trackers.enforce_limit(&engine.keyspace, most, usize::MAX);
+        }
+        Ok(())
+    });
+}
+
+/// Subscribes the engine to what concerns active-active replication.
+fn follow_active_settings(engine: &Arc<Engine>) {
     let weak = Arc::downgrade(engine);
     engine.config.on_change(&["maxmemory-policy", "import-mode"], move |config| {
         let is_active = weak.upgrade().is_some_and(|engine| engine.active.is_some());
@@ -509,15 +523,6 @@ fn follow_settings(engine: &Arc<Engine>) {
     engine.config.on_change(&["active-peers"], move |_| match weak.upgrade() {
         Some(engine) => engine.apply_peers(),
         None => Ok(()),
-    });
-    let weak = Arc::downgrade(engine);
-    engine.config.on_change(&["tracking-table-max-keys"], move |config| {
-        if let Some(engine) = weak.upgrade() {
-            // Called on any thread: all loops are woken.
-            let most = config.tracking_table_max_keys();
-            engine.trackers.enforce_limit(&engine.keyspace, most, usize::MAX);
-        }
-        Ok(())
     });
 }
 

@@ -176,8 +176,7 @@ fn serve(config: &Arc<Config>, arguments: &braid_config::Arguments) -> Result<()
         }
     }
     threads.join()?;
-    engine.end_active();
-    engine.leave_group();
+    leave(&engine);
     signals.close();
     process::remove_pid_file(config);
     loaded?;
@@ -239,6 +238,12 @@ fn load_supervised(engine: &Engine, is_load_due: bool) -> Result<(), String> {
     start_active(engine)?;
     engine.start_link();
     engine.start_group().map_err(|error| error.to_string())
+}
+
+/// The loops have ended: other servers are told, and have what they need.
+fn leave(engine: &Engine) {
+    engine.end_active();
+    engine.leave_group();
 }
 
 /// Begins active-active replication, if it is wanted.
