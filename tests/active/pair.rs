@@ -169,6 +169,7 @@ fn partitions_heal() {
             "SET swapped of-two",
             "INCRBY counter 7",
             "RPUSH list two",
+            "SREM set a",
             "SADD set a",
             "HDEL hash f",
             "ZINCRBY board 4 player",
