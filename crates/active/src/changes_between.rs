@@ -88,11 +88,12 @@ impl Requests {
                 true
             }
             (View::Set(from), View::Set(to)) => {
-                let gone = gone_of(from.iter().map(|(one, _)| one), to.iter().map(|(one, _)| one));
-                self.spread(&[b"SREM", key], &gone);
                 let new: Vec<_> = to.iter().filter(|one| !from.contains(one)).collect();
                 let fresh: Vec<Vec<&[u8]>> = new.iter().map(|(one, _)| vec![&one[..]]).collect();
                 self.spread(&[b"SADD", key], &fresh);
+                // Not before, since an empty set would be gone, with its time.
+                let gone = gone_of(from.iter().map(|(one, _)| one), to.iter().map(|(one, _)| one));
+                self.spread(&[b"SREM", key], &gone);
                 for (member, until) in new {
                     let had = from.iter().find(|(one, _)| one == member).and_then(|(_, until)| *until);
                     if had != *until {
