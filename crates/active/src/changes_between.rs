@@ -60,10 +60,10 @@ impl Requests {
             self.write_view(key, to);
             had = None;
         }
-        if let View::String(_) | View::HyperLogLog(_) = to {
-            if from != Some(to) {
-                had = None;
-            }
+        let is_string = matches!(to, View::String(_) | View::HyperLogLog(_));
+        if is_string && from != Some(to) {
+            // SET takes the time away.
+            had = None;
         }
         match until {
             Some(time) if had != *until => self.push(&[b"PEXPIREAT", key, time.to_string().as_bytes()]),
