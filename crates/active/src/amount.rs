@@ -16,6 +16,16 @@ const LIMIT: i128 = 1_000_000_000_000_000_000_000 * ONE / 10;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Amount(i128);
 
+impl crate::stored::Stored for Amount {
+    fn store(&self, out: &mut Vec<u8>) {
+        self.0.store(out);
+    }
+
+    fn load(from: &mut &[u8]) -> Option<Self> {
+        crate::stored::Stored::load(from).map(Amount)
+    }
+}
+
 impl Amount {
     pub const ZERO: Amount = Amount(0);
 

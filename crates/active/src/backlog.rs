@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::stamp::Stamp;
+use crate::stamp::{Region, Stamp};
 use crate::vector::{Run, Vector};
 
 #[derive(Clone, Debug)]
@@ -26,6 +26,8 @@ pub struct Backlog {
     bytes: usize,
     /// Everything that was applied and cannot be sent unit by unit.
     before: Vector,
+    /// Units that were dropped: the position of the first that is kept.
+    dropped: u64,
 }
 
 impl Backlog {
@@ -37,9 +39,14 @@ impl Backlog {
     /// Keeps a unit that has just been applied, so that it is the last of its run.
     pub fn push(&mut self, first: Stamp, applied: &Vector, bytes: Arc<[u8]>) {
         if let Some(run) = applied.run_of(first) {
-            self.bytes += bytes.len();
-            self.units.push_back(Kept { first, run, bytes });
+            self.push_of(first, run, bytes);
         }
+    }
+
+    /// As [`Backlog::push`]: `run` was its run, up to and with it.
+    pub fn push_of(&mut self, first: Stamp, run: Run, bytes: Arc<[u8]>) {
+        self.bytes += bytes.len();
+        self.units.push_back(Kept { first, run, bytes });
     }
 
     /// A full copy is about to be merged into what has been applied.
@@ -58,11 +65,32 @@ impl Backlog {
         {
             self.bytes -= kept.bytes.len();
             self.before.add(kept.run);
+            self.dropped += 1;
         }
     }
 
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// The position behind the last unit.
+    pub fn end(&self) -> u64 {
+        self.dropped + self.units.len() as u64
+    }
+
+    /// As [`Backlog::since`], for a peer that has applied everything before a position: units with
+    /// their positions and regions.
+    pub fn since_position<'a>(
+        &'a self,
+        applied: &'a Vector,
+        position: u64,
+    ) -> Option<impl Iterator<Item = (u64, &'a Arc<[u8]>, Region)>> {
+        let skipped = usize::try_from(position.saturating_sub(self.dropped)).unwrap_or(usize::MAX);
+        let units = self.units.iter().enumerate().skip(skipped);
+        let lacking = units.filter(|(_, kept)| !applied.covers(kept.first));
+        let placed =
+            lacking.map(|(index, kept)| (self.dropped + index as u64, &kept.bytes, kept.first.region()));
+        applied.includes(&self.before).then_some(placed)
     }
 
     /// The units that a peer lacks that has applied so much, or nothing if it needs a full copy.

@@ -18,6 +18,7 @@
 use crate::amount::Amount;
 use crate::rules::Rules;
 use crate::stamp::{Region, Stamp};
+use crate::stored::stored;
 use crate::tally::{self, SeenTally, Tally};
 use crate::vector::{Seen, Vector};
 
@@ -423,6 +424,34 @@ impl<V: Clone> Cell<V> {
         let dropped = before - count(more);
         self.compact();
         dropped
+    }
+}
+
+stored!(<V> Cell { value, mark });
+stored!(<V> Mark { stamp, more });
+stored!(<V> More { losers, tallies, times });
+
+impl crate::stored::Stored for Times {
+    fn store(&self, out: &mut Vec<u8>) {
+        self.0.store(out);
+    }
+
+    fn load(from: &mut &[u8]) -> Option<Self> {
+        Vec::load(from).map(Times)
+    }
+}
+
+impl crate::stored::Stored for Time {
+    fn store(&self, out: &mut Vec<u8>) {
+        let time = match self {
+            Time::At(time) => Some(*time),
+            Time::Never => None,
+        };
+        time.store(out);
+    }
+
+    fn load(from: &mut &[u8]) -> Option<Self> {
+        Some(Option::load(from)?.map_or(Time::Never, Time::At))
     }
 }
 

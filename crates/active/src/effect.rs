@@ -46,6 +46,14 @@ pub struct FlushSeen {
 }
 
 impl Effect {
+    /// The database that it is about, if it is one.
+    pub fn database(&self) -> Option<u32> {
+        match self {
+            Effect::Key { database, .. } => Some(*database),
+            Effect::Flush { database, .. } => *database,
+        }
+    }
+
     /// Stamps that it takes.
     pub fn stamps(&self) -> u64 {
         match self {

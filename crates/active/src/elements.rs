@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::cell::{At, Cell, CellChange, Sides};
 use crate::rules::Rules;
+use crate::stored::Stored;
 use crate::tally::SeenTally;
 
 #[derive(Clone, PartialEq, Debug)]
@@ -97,5 +98,15 @@ impl<K: Ord + Clone, V: Clone> Elements<K, V> {
             !cell.is_empty()
         });
         dropped
+    }
+}
+
+impl<K: Stored + Ord, V: Stored> Stored for Elements<K, V> {
+    fn store(&self, out: &mut Vec<u8>) {
+        self.0.store(out);
+    }
+
+    fn load(from: &mut &[u8]) -> Option<Self> {
+        BTreeMap::load(from).map(Elements)
     }
 }

@@ -8,6 +8,7 @@
 
 use crate::cell::{At, Sides};
 use crate::stamp::Stamp;
+use crate::stored::stored;
 
 /// Registers, and the greatest rank.
 pub const REGISTERS: u16 = 1 << 14;
@@ -71,3 +72,6 @@ impl HyperLogLog {
         shown
     }
 }
+
+stored!(HyperLogLog { additions });
+stored!(Addition { register, rank, stamp });

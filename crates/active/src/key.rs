@@ -11,6 +11,7 @@ use crate::cell::{At, CellChange, Sides, Time, Times};
 use crate::change::{Change, Kind, SeenAt};
 use crate::rules::Rules;
 use crate::stamp::Stamp;
+use crate::stored::stored;
 use crate::value::Value;
 
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -164,3 +165,5 @@ impl Key {
         dropped
     }
 }
+
+stored!(Key { values, times });

@@ -2,6 +2,7 @@
 //! All keys of a replica, and those among them that hold garbage: what does not show and can go when
 //! all regions know it.
 
+use crate::stored::stored;
 use std::collections::BTreeMap;
 
 use crate::Name;
@@ -32,6 +33,10 @@ impl Keys {
 
     pub fn iter(&self) -> impl Iterator<Item = (&KeyId, &Key)> {
         self.all.iter()
+    }
+
+    pub fn last_database(&self) -> Option<u32> {
+        self.all.last_key_value().map(|((database, _), _)| *database)
     }
 
     pub fn garbage_len(&self) -> usize {
@@ -128,3 +133,5 @@ impl Keys {
         self.all.iter().any(|(id, key)| key.has_garbage(rules) && !self.garbage.contains_key(id))
     }
 }
+
+stored!(Keys { all, garbage, changes, type_conflicts });

@@ -6,6 +6,7 @@
 //! An element that has only been pushed needs 16 bytes of marks: its place's one word, which is its
 //! stamp as well, and an empty box. What was inserted or changed has more in the box.
 
+use crate::stored::stored;
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 
@@ -238,6 +239,11 @@ impl List {
         dropped
     }
 }
+
+stored!(List { items });
+stored!(Item { value, mark });
+stored!(ItemMark { step, more });
+stored!(More { way, cell });
 
 #[cfg(test)]
 mod tests {

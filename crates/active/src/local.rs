@@ -73,7 +73,7 @@ impl Transaction<'_> {
         self.effect(Effect::Key { database, name: name.clone(), change });
     }
 
-    fn value(&self, database: u32, name: &Name) -> Option<&Value> {
+    pub(crate) fn value(&self, database: u32, name: &Name) -> Option<&Value> {
         self.replica.visible(database, name, self.now_ms)
     }
 
@@ -413,6 +413,29 @@ impl Transaction<'_> {
         for (created, _) in self.creations(database, name, group) {
             let change = GroupChange::Consumer { created, name: consumer.clone(), is_there: false };
             self.group(database, name, group, change);
+        }
+    }
+
+    /// Until when a key lives.
+    pub(crate) fn time_of(&self, database: u32, name: &Name) -> Option<u64> {
+        let key = self.replica.key(database, name)?;
+        key.time(&self.replica.settings.rules).map(|(_, time)| time)
+    }
+
+    /// A key's time, or an element's, has come: removes it if that is for this region to do. The others
+    /// hide it.
+    pub(crate) fn end_if_own(&mut self, database: u32, name: &Name, element: Option<&[u8]>) {
+        let rules = self.replica.settings.rules;
+        let key = self.replica.key(database, name);
+        let time = key.and_then(|key| match (element, key.value()?) {
+            (None, _) => key.time(&rules),
+            (Some(element), Value::Hash(hash)) => hash.get(element)?.time(&rules),
+            (Some(element), Value::Set(set)) => set.get(element)?.time(&rules),
+            (Some(element), Value::SortedSet(set)) => set.get(element)?.time(&rules),
+            _ => None,
+        });
+        if time.is_some_and(|(stamp, _)| self.replica.expires(stamp)) {
+            self.end(database, name, element);
         }
     }
 

@@ -17,6 +17,7 @@
 use std::cmp::Ordering;
 
 use crate::stamp::Stamp;
+use crate::stored::Stored;
 
 const RIGHT: u64 = 1 << 63;
 
@@ -29,6 +30,16 @@ pub enum Side {
 /// One step of a way. Words compare as their elements do among their siblings.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Step(u64);
+
+impl Stored for Step {
+    fn store(&self, out: &mut Vec<u8>) {
+        self.0.store(out);
+    }
+
+    fn load(from: &mut &[u8]) -> Option<Self> {
+        u64::load(from).map(Step)
+    }
+}
 
 impl Step {
     /// From the root.

@@ -18,6 +18,7 @@ use crate::keys::Keys;
 use crate::rules::Rules;
 use crate::stability::Stability;
 use crate::stamp::{REGIONS, Region, Stamp};
+use crate::stored::stored;
 use crate::value::Value;
 use crate::vector::{Run, Seen, Vector};
 use crate::view::{View, digest};
@@ -63,6 +64,13 @@ pub struct Settings {
 pub struct State {
     pub vector: Vector,
     pub(crate) keys: Keys,
+}
+
+impl State {
+    /// The last database that has a key.
+    pub fn last_database(&self) -> Option<u32> {
+        self.keys.last_database()
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -285,6 +293,11 @@ impl Replica {
         regions.filter(|region| *region != self.region()).collect()
     }
 
+    /// There is a region from which nothing may have been heard yet: it has to acknowledge as well.
+    pub fn add_member(&mut self, region: Region) {
+        self.settings.members |= 1 << region.number();
+    }
+
     /// A region is gone for good: nothing waits for it any more.
     pub fn remove_region(&mut self, region: Region) {
         self.gone |= 1 << region.number();
@@ -309,7 +322,7 @@ impl Replica {
     }
 
     /// The region that removes what a time given with this stamp ends.
-    fn expires(&self, stamp: Stamp) -> bool {
+    pub(crate) fn expires(&self, stamp: Stamp) -> bool {
         let giver = stamp.region();
         let owner = if self.gone >> giver.number() & 1 == 0 {
             Some(giver)
@@ -363,3 +376,5 @@ impl Replica {
         })
     }
 }
+
+stored!(State { vector, keys });

@@ -96,6 +96,16 @@ impl Stamp {
     }
 }
 
+impl crate::stored::Stored for Stamp {
+    fn store(&self, out: &mut Vec<u8>) {
+        self.0.store(out);
+    }
+
+    fn load(from: &mut &[u8]) -> Option<Self> {
+        Stamp::from_word(crate::stored::Stored::load(from)?)
+    }
+}
+
 impl fmt::Debug for Stamp {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counter = self.position() & ((1 << COUNTER_BITS) - 1);

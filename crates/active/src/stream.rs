@@ -7,6 +7,7 @@
 //! name that two regions have created are shown as one. An entry that is delivered is pending; XACK
 //! removes the deliveries that it saw.
 
+use crate::stored::stored;
 use std::collections::BTreeMap;
 
 use crate::Bytes;
@@ -297,6 +298,11 @@ impl Stream {
         self.last.settle(rules) + self.entries.settle(rules) + of_groups
     }
 }
+
+stored!(Id { ms, sequence });
+stored!(Pending { consumer, delivered_ms, count });
+stored!(Group { created, delivered, pending, consumers });
+stored!(Stream { last, entries, groups });
 
 #[cfg(test)]
 mod tests {

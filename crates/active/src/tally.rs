@@ -9,6 +9,7 @@
 
 use crate::amount::Amount;
 use crate::stamp::Stamp;
+use crate::stored::stored;
 use crate::vector::Vector;
 
 /// A region's increments of one number since it last saw them forgotten.
@@ -76,3 +77,5 @@ pub fn merge(mine: &mut Vec<Tally>, seen: &Vector, theirs: &[Tally], their_seen:
     }
     mine.sort_unstable_by_key(|tally| tally.start);
 }
+
+stored!(Tally { start, last, sum, forgotten, forgotten_sum });

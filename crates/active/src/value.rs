@@ -10,6 +10,7 @@ use crate::list::List;
 use crate::rules::Rules;
 use crate::set::Set;
 use crate::sorted_set::SortedSet;
+use crate::stored::Stored;
 use crate::stream::Stream;
 use crate::tally::SeenTally;
 
@@ -186,5 +187,33 @@ impl Value {
             Value::SortedSet(set) => set.settle(rules),
             Value::Stream(stream) => stream.settle(rules),
         }
+    }
+}
+
+impl Stored for Value {
+    fn store(&self, out: &mut Vec<u8>) {
+        (self.kind() as u8).store(out);
+        match self {
+            Value::String(cell) => cell.store(out),
+            Value::HyperLogLog(value) => value.store(out),
+            Value::List(list) => list.store(out),
+            Value::Set(set) => set.store(out),
+            Value::Hash(hash) => hash.store(out),
+            Value::SortedSet(set) => set.store(out),
+            Value::Stream(stream) => stream.store(out),
+        }
+    }
+
+    fn load(from: &mut &[u8]) -> Option<Self> {
+        let kind = usize::from(u8::load(from)?);
+        Some(match Kind::ALL.get(kind)? {
+            Kind::String => Value::String(Stored::load(from)?),
+            Kind::HyperLogLog => Value::HyperLogLog(Stored::load(from)?),
+            Kind::List => Value::List(Stored::load(from)?),
+            Kind::Set => Value::Set(Stored::load(from)?),
+            Kind::Hash => Value::Hash(Stored::load(from)?),
+            Kind::SortedSet => Value::SortedSet(Stored::load(from)?),
+            Kind::Stream => Value::Stream(Stored::load(from)?),
+        })
     }
 }

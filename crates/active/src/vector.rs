@@ -9,6 +9,7 @@
 //! `(start, last]` of its runs; nearly always one.
 
 use crate::stamp::{Region, Stamp};
+use crate::stored::stored;
 
 /// The effects of one run up to one: those after `start`, up to and with `last`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -119,6 +120,9 @@ impl Seen<'_> {
         self.own.covers(stamp) || self.others.covers(stamp)
     }
 }
+
+stored!(Run { start, last });
+stored!(Vector { runs });
 
 #[cfg(test)]
 mod tests {

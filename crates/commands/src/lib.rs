@@ -9,6 +9,7 @@ use braid_config::Config;
 use braid_engine::{Row, Rows};
 
 pub mod acl;
+pub mod active;
 pub mod client;
 pub mod cluster;
 pub mod command;
@@ -61,13 +62,26 @@ pub fn rows() -> Rows {
     rows_and(&[])
 }
 
-/// The commands of a server with this configuration: in a group there are more.
+/// The commands of a server with this configuration: in a group, and in active mode, there are more.
+/// Commands on values that do not merge do not exist in active mode.
 pub fn rows_of(config: &Config) -> Rows {
+    if config.active_replica() {
+        let is_left_out = |family: &&[Row]| {
+            let first = |family: &[Row]| family.first().map(|row| row.spec.name);
+            braid_types::unmergeable_families().any(|other| first(other) == first(family))
+        };
+        return rows_without(&[active::COMMANDS], is_left_out);
+    }
     if config.group_name().is_empty() { rows() } else { rows_and(&[sentinel::COMMANDS]) }
 }
 
 fn rows_and(more: &[&'static [Row]]) -> Rows {
+    rows_without(more, |_| false)
+}
+
+fn rows_without(more: &[&'static [Row]], is_left_out: impl Fn(&&[Row]) -> bool) -> Rows {
     braid_types::register();
-    let families: Vec<&[Row]> = FAMILIES.iter().chain(more).copied().chain(braid_types::families()).collect();
+    let families = FAMILIES.iter().chain(more).copied().chain(braid_types::families());
+    let families: Vec<&[Row]> = families.filter(|family| !is_left_out(family)).collect();
     Rows::new(&families)
 }

@@ -92,7 +92,7 @@ fn psync(call: &mut Call) -> CommandResult {
 fn take_over(call: &mut Call) -> CommandResult {
     let engine = call.engine;
     log::info!("Failover request received for replid {}.", call.args[1].escape_ascii());
-    if engine.group.is_some() {
+    if engine.group.is_some() || engine.active.is_some() {
         return Err(CommandError::text("ERR PSYNC FAILOVER not allowed in a group."));
     }
     if !engine.replication.link.is_replica() {
@@ -302,6 +302,27 @@ fn role(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
+/// The address that REPLICAOF names.
+fn address_arg<'a>(call: &Call<'a, '_>) -> Result<(&'a str, u16), CommandError> {
+    let port = number::parse_i64(call.args[2]).and_then(|port| u16::try_from(port).ok());
+    let port = port.ok_or(CommandError::text("ERR Invalid master port"))?;
+    let host = std::str::from_utf8(call.args[1]).ok().filter(|host| !host.contains('\0'));
+    Ok((host.ok_or(CommandError::text("ERR Invalid master host"))?, port))
+}
+
+/// REPLICAOF in active mode: the other server becomes a peer, and this one goes on taking writes.
+fn change_active_peers(call: &mut Call) -> CommandResult {
+    let failed = |error: String| CommandError::text(format!("ERR {error}"));
+    if call.arg_is(1, "no") && call.arg_is(2, "one") {
+        call.engine.remove_active_peers().map_err(failed)?;
+    } else {
+        let (host, port) = address_arg(call)?;
+        call.engine.add_active_peer(host, port).map_err(failed)?;
+    }
+    call.reply.ok();
+    Ok(())
+}
+
 fn replicaof(call: &mut Call) -> CommandResult {
     let engine = call.engine;
     if engine.cluster.is_some() {
@@ -318,6 +339,9 @@ fn replicaof(call: &mut Call) -> CommandResult {
     if engine.replication.failover.phase() != FailoverPhase::None {
         return Err(CommandError::text("ERR REPLICAOF not allowed while failing over."));
     }
+    if engine.active.is_some() {
+        return change_active_peers(call);
+    }
     let world = call.keyspace.stopped_world().expect("the command's scope is the world");
     let link = &engine.replication.link;
     if call.arg_is(1, "no") && call.arg_is(2, "one") {
@@ -328,10 +352,7 @@ fn replicaof(call: &mut Call) -> CommandResult {
         call.reply.ok();
         return Ok(());
     }
-    let port = number::parse_i64(call.args[2]).and_then(|port| u16::try_from(port).ok());
-    let port = port.ok_or(CommandError::text("ERR Invalid master port"))?;
-    let host = std::str::from_utf8(call.args[1]).ok().filter(|host| !host.contains('\0'));
-    let host = host.ok_or(CommandError::text("ERR Invalid master host"))?;
+    let (host, port) = address_arg(call)?;
     let primary = Primary { host: host.to_owned(), port };
     if link.primary().as_ref() == Some(&primary) {
         log::info!(
@@ -397,6 +418,11 @@ impl FailoverOptions {
 
 fn failover(call: &mut Call) -> CommandResult {
     let engine = call.engine;
+    if engine.active.is_some() {
+        return Err(CommandError::text(
+            "ERR FAILOVER not allowed with active-replica: every server takes writes.",
+        ));
+    }
     if engine.cluster.as_ref().is_some_and(|node| node.map.is_none()) {
         return Err(CommandError::text(
             "ERR FAILOVER not allowed in cluster mode. Use CLUSTER FAILOVER command instead.",

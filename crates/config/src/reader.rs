@@ -7,6 +7,7 @@
 
 use crate::arguments::Arguments;
 use crate::config::{Config, REDACTED, is_secret};
+use crate::enums::MaxmemoryPolicy;
 use crate::error::{ConfigError, Source, SourceLine};
 use crate::rows::{index, table};
 use crate::text::{NOT_UTF8, split_arguments};
@@ -76,8 +77,13 @@ impl Config {
         let read = read_arguments(arguments, stdin, &mut texts);
         let mut loaded = read.and_then(|()| self.load_texts(&texts)).inspect_err(|_| {
             let mut nothing = Loaded::default();
-            let mut reader =
-                Reader { config: self, loaded: &mut nothing, save_seen: false, only: LOG_DIRECTIVES };
+            let mut reader = Reader {
+                config: self,
+                loaded: &mut nothing,
+                more_masters: Vec::new(),
+                save_seen: false,
+                only: LOG_DIRECTIVES,
+            };
             for (source, text) in &texts {
                 // Faults are ignored here.
                 let _ = reader.read_text(source, text, 0);
@@ -94,7 +100,13 @@ impl Config {
 
     fn load_texts(&self, texts: &[(Source, Vec<u8>)]) -> Result<Loaded, ConfigError> {
         let mut loaded = Loaded::default();
-        let mut reader = Reader { config: self, loaded: &mut loaded, save_seen: false, only: &[] };
+        let mut reader = Reader {
+            config: self,
+            loaded: &mut loaded,
+            more_masters: Vec::new(),
+            save_seen: false,
+            only: &[],
+        };
         for (source, text) in texts {
             reader.read_text(source, text, 0)?;
         }
@@ -139,6 +151,7 @@ struct Reader<'a> {
     config: &'a Config,
     loaded: &'a mut Loaded,
     /// The first `save` line replaces the default; later ones add to it.
+    more_masters: Vec<String>,
     save_seen: bool,
     /// Only these directives are read, and faults are ignored; empty: all.
     only: &'static [&'static str],
@@ -235,6 +248,11 @@ impl Reader<'_> {
         if lacks_effect(directive, &value) {
             self.without_effect(directive.name);
         }
+        if index == index::REPLICAOF
+            && let Some(before) = self.config.replicaof()
+        {
+            self.more_masters.push(format!("{}:{}", before.host, before.port));
+        }
         let value = if index == index::SAVE { self.add_save_points(value, values == [""]) } else { value };
         self.config.store(index, value);
         Ok(())
@@ -290,7 +308,39 @@ impl Reader<'_> {
                 }
             })?;
         }
+        if config.active_replica() {
+            self.check_active()?;
+        }
         if config.cluster_enabled() { self.check_cluster() } else { Ok(()) }
+    }
+
+    /// What active-active replication excludes, and its peers in several lines.
+    fn check_active(&mut self) -> Result<(), ConfigError> {
+        let config = self.config;
+        let refused = |reason: &str| Err(ConfigError::Whole { reason: reason.to_owned() });
+        if config.cluster_enabled() {
+            return refused("active-replica cannot be used in cluster mode");
+        }
+        if !config.group_name().is_empty() || !config.etcd_endpoints().is_empty() {
+            return refused("active-replica cannot be used in a group: there one server takes writes");
+        }
+        if config.import_mode() {
+            return refused("active-replica cannot be used with import-mode");
+        }
+        if config.maxmemory_policy() != MaxmemoryPolicy::NoEviction {
+            return refused(
+                "active-replica cannot be used with eviction: maxmemory-policy must be noeviction",
+            );
+        }
+        if config.multi_master() && !self.more_masters.is_empty() {
+            let present = config.active_peers();
+            let known = (!present.is_empty()).then(|| present.to_string());
+            let peers: Vec<String> = known.into_iter().chain(self.more_masters.drain(..)).collect();
+            config
+                .assign("active-peers", &[&peers.join(",")])
+                .map_err(|reason| ConfigError::Whole { reason })?;
+        }
+        Ok(())
     }
 
     /// What cluster mode excludes, and what it takes the place of.

@@ -284,7 +284,7 @@ fn murmur_hash(bytes: &[u8]) -> u64 {
 
 /// The register of an element, and the value that it requires: one more than the number of trailing
 /// zeros in the rest of its hash.
-fn place_of(element: &[u8]) -> (usize, u8) {
+pub fn place_of(element: &[u8]) -> (usize, u8) {
     let hash = murmur_hash(element);
     let run = hash >> INDEX_BITS | 1 << RUN_BITS;
     (hash as usize % REGISTERS, run.trailing_zeros() as u8 + 1)

@@ -127,6 +127,8 @@ pub struct Engine {
     pub group: Option<Arc<crate::group::Group>>,
     /// This server as the node of a cluster (`cluster-enabled`).
     pub cluster: Option<crate::cluster_node::ClusterNode>,
+    /// Active-active replication (`active-replica`).
+    pub active: Option<crate::active::state::Active>,
     /// Self reference for threads that the engine starts.
     pub(crate) this: Weak<Engine>,
     /// Threads beyond the first have work; false only in models that let them sleep.
@@ -181,6 +183,7 @@ impl Engine {
         let wait_queues = keyspace.wait_queues();
         let run_id = braid_replication::random_id();
         let group = crate::group::of_config(&config, &run_id).map_err(std::io::Error::other)?;
+        let active = crate::active::state::of_config(&config).map_err(std::io::Error::other)?;
         let mailboxes = Arc::new(Mailboxes::new(threads));
         let acl = Acl::new(&config, &commands);
         let (hub, clients) = (Arc::new(Hub::new(&mailboxes)), Arc::<Registry>::default());
@@ -232,6 +235,7 @@ impl Engine {
             sync_writes: crate::sync_writes::state::SyncWrites::default(),
             group,
             cluster,
+            active,
             this: this.clone(),
             io_threads_active: AtomicBool::new(true),
             scripts_run_beside: AtomicBool::new(true),
@@ -250,6 +254,7 @@ impl Engine {
         follow_settings(&engine);
         engine.check_sync_writes(&engine.config).map_err(std::io::Error::other)?;
         engine.begin_in_configured_role();
+        engine.begin_active();
         Ok(engine)
     }
 
@@ -491,6 +496,7 @@ fn follow_settings(engine: &Arc<Engine>) {
         }
     });
     engine.count_good_replicas(braid_base::clock::unix_ms());
+    follow_active_settings(engine);
     let weak = Arc::downgrade(engine);
     engine.config.on_change(&["tracking-table-max-keys"], move |config| {
         if let Some(engine) = weak.upgrade() {
@@ -499,6 +505,24 @@ fn follow_settings(engine: &Arc<Engine>) {
             engine.trackers.enforce_limit(&engine.keyspace, most, usize::MAX);
         }
         Ok(())
+    });
+}
+
+/// Subscribes the engine to what concerns active-active replication.
+fn follow_active_settings(engine: &Arc<Engine>) {
+    let weak = Arc::downgrade(engine);
+    engine.config.on_change(&["maxmemory-policy", "import-mode"], move |config| {
+        let is_active = weak.upgrade().is_some_and(|engine| engine.active.is_some());
+        let evicts = config.maxmemory_policy() != MaxmemoryPolicy::NoEviction;
+        match is_active && (evicts || config.import_mode()) {
+            true => Err("not with active-replica".into()),
+            false => Ok(()),
+        }
+    });
+    let weak = Arc::downgrade(engine);
+    engine.config.on_change(&["active-peers"], move |_| match weak.upgrade() {
+        Some(engine) => engine.apply_peers(),
+        None => Ok(()),
     });
 }
 

@@ -14,6 +14,7 @@
 /// `redis-version`.
 pub const COMPATIBLE_VERSION: &str = "7.2.4";
 
+pub mod active;
 pub mod aof_load;
 pub mod append_only;
 pub mod background;

@@ -51,6 +51,8 @@ use crate::session::{ReplyMode, Session};
 pub const FOR_FILE: u8 = 1;
 pub const FOR_REPLICAS: u8 = 2;
 pub const FOR_MOVES: u8 = 4;
+/// For active-active replication.
+pub const FOR_ACTIVE: u8 = 8;
 
 /// What PSYNC asks for.
 pub struct Position<'a> {

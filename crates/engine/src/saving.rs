@@ -267,7 +267,8 @@ impl Engine {
         let mut txn = lock(&self.keyspace, &mut worker.context, LockSet::World(world), 0, now);
         let loaded = load(&mut txn);
         if loaded.is_ok() {
-            self.set_loading(false);
+            // In active mode there is more to be done before clients come.
+            self.set_loading(self.active.is_some());
         } else {
             // A partial dataset must be neither served nor saved.
             self.persistence.progress.active.store(true, Relaxed);

@@ -20,6 +20,27 @@ use crate::object::ExpiredMembers;
 use crate::txn::Txn;
 use crate::value_type::Type;
 
+/// Why a request of the journal removes something, other than that a client wanted it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Loss {
+    Expired,
+    Evicted,
+}
+
+/// What the spelling of a request's name says ([`crate::keyspace::Settings::tells_losses`]): the first
+/// letter is small if a time has come (`dEL`), the last one if memory was short (`DEl`). To all other
+/// readers of the journal it is the same command.
+pub fn loss_of(name: &[u8]) -> Option<Loss> {
+    let (first, rest) = name.split_first()?;
+    let (last, middle) = rest.split_last()?;
+    let is_upper = |bytes: &[u8]| !bytes.is_empty() && bytes.iter().all(u8::is_ascii_uppercase);
+    match (first.is_ascii_lowercase(), last.is_ascii_lowercase()) {
+        (true, false) if is_upper(rest) => Some(Loss::Expired),
+        (false, true) if is_upper(middle) && first.is_ascii_uppercase() => Some(Loss::Evicted),
+        _ => None,
+    }
+}
+
 /// An argument of a journalled request.
 #[derive(Clone, Copy)]
 pub enum Arg<'a> {
@@ -60,6 +81,11 @@ impl Txn<'_> {
     #[inline]
     pub fn journals(&self) -> bool {
         self.keyspace().settings.journals.load(Relaxed) != 0 && !self.context.unjournalled
+    }
+
+    /// Whether increments are journalled as such, also where their sum would be simpler to repeat.
+    pub fn journals_increments(&self) -> bool {
+        self.keyspace().settings.tells_losses.load(Relaxed)
     }
 
     /// Prefetches the journal's memory for a change that will be journalled soon.
@@ -143,7 +169,11 @@ impl Txn<'_> {
     pub(crate) fn journal_members_loss(&mut self, kind: Type, key: &[u8], gone: &ExpiredMembers) {
         let words = kind.descriptor().and_then(|descriptor| descriptor.members.as_ref());
         let Some(name) = words.map(|words| words.remove.as_bytes()) else { return };
-        let args = [name, key].into_iter().chain(gone.iter().map(|member| &**member));
+        let mut name = name.to_vec();
+        if self.keyspace().settings.tells_losses.load(Relaxed) {
+            name[..1].make_ascii_lowercase();
+        }
+        let args = [&name[..], key].into_iter().chain(gone.iter().map(|member| &**member));
         self.journal_too(&args.collect::<Vec<_>>());
     }
 

@@ -94,6 +94,9 @@ pub struct Settings {
     pub broadcasts: AtomicU8,
     /// Changes are journalled. Changed only with the world stopped.
     pub journals: AtomicU8,
+    /// Readers of the journal tell keys and members that were lost, by expiry or eviction, from those
+    /// that were removed ([`crate::journal::loss_of`]), and sums from increments.
+    pub tells_losses: AtomicBool,
     /// Removals without a client's request that are journalled as UNLINK: a bit for each
     /// [`Removal`].
     pub unlinks: AtomicU8,
@@ -125,7 +128,15 @@ impl Settings {
 
     /// The command that journals the removal of a key.
     pub fn removal(&self, why: Removal) -> &'static [u8] {
-        if self.unlinks.load(Relaxed) & why as u8 != 0 { b"UNLINK" } else { b"DEL" }
+        let unlinks = self.unlinks.load(Relaxed) & why as u8 != 0;
+        match (why, unlinks) {
+            (Removal::Expired, false) if self.tells_losses.load(Relaxed) => b"dEL",
+            (Removal::Expired, true) if self.tells_losses.load(Relaxed) => b"uNLINK",
+            (Removal::Evicted, false) if self.tells_losses.load(Relaxed) => b"DEl",
+            (Removal::Evicted, true) if self.tells_losses.load(Relaxed) => b"UNLINk",
+            (_, false) => b"DEL",
+            (_, true) => b"UNLINK",
+        }
     }
 
     /// Changes the eviction policy.

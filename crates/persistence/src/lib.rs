@@ -9,6 +9,7 @@
 //!
 //! This crate knows no clients, commands or configuration: settings come as plain structs.
 
+pub mod active;
 pub mod aof;
 mod direct_writer;
 pub mod files;

@@ -151,7 +151,7 @@ fn serve(config: &Arc<Config>, arguments: &braid_config::Arguments) -> Result<()
         title.show_and_follow(config);
     }
     let is_load_due = is_load_due(config);
-    if is_load_due {
+    if is_load_due || config.active_replica() {
         // Before the first answer by HTTP: the server is not ready until the load is done.
         engine.expect_load();
     }
@@ -176,7 +176,7 @@ fn serve(config: &Arc<Config>, arguments: &braid_config::Arguments) -> Result<()
         }
     }
     threads.join()?;
-    engine.leave_group();
+    leave(&engine);
     signals.close();
     process::remove_pid_file(config);
     loaded?;
@@ -227,6 +227,7 @@ fn is_load_due(config: &Config) -> bool {
 fn load_supervised(engine: &Engine, is_load_due: bool) -> Result<(), String> {
     engine.remove_left_over_files();
     if !is_load_due {
+        start_active(engine)?;
         engine.start_link();
         engine.start_group().map_err(|error| error.to_string())?;
         return Ok(());
@@ -234,8 +235,20 @@ fn load_supervised(engine: &Engine, is_load_due: bool) -> Result<(), String> {
     let progress = &engine.persistence.progress;
     let status = || progress.active.load(Relaxed).then(|| format!("Loading: {:.1} %", progress.percent()));
     engine.supervisor.patiently(status, || load(engine))?;
+    start_active(engine)?;
     engine.start_link();
     engine.start_group().map_err(|error| error.to_string())
+}
+
+/// The loops have ended: other servers are told, and have what they need.
+fn leave(engine: &Engine) {
+    engine.end_active();
+    engine.leave_group();
+}
+
+/// Begins active-active replication, if it is wanted.
+fn start_active(engine: &Engine) -> Result<(), String> {
+    engine.start_active(Arc::new(braid_types::active::ActiveValues))
 }
 
 /// Loads the data, if there are any.

@@ -22,6 +22,7 @@
 //! `persistence`. Commands are tested in the crate `commands` (`tests/types/`), which knows all of
 //! them.
 
+pub mod active;
 pub mod bitmap;
 pub mod bloom;
 pub mod collection;
@@ -68,6 +69,11 @@ static WITHOUT_DESCRIPTOR: &[&[Row]] = &[
 /// start; further calls do nothing.
 pub fn register() {
     TYPES.iter().for_each(|(descriptor, _)| braid_keyspace::object::register(descriptor));
+}
+
+/// The families whose values do not merge: active-active servers do not have these commands.
+pub fn unmergeable_families() -> impl Iterator<Item = &'static [Row]> {
+    [bloom::commands::COMMANDS].into_iter()
 }
 
 /// The families of commands in the types' folders.

@@ -5,6 +5,7 @@
 //! Fields of features that the server does not have carry the value of a fresh standalone server.
 //! Braid's own: `server_name`, `braid_version`, and the section `threads`.
 
+mod active;
 mod group;
 
 use std::collections::BTreeMap;
@@ -74,6 +75,7 @@ pub const SECTIONS: &[Section] = &[
     section(&["threads"], "Threads", Usually::OnlyWithEverything, threads),
     section(&["links"], "Links", Usually::OnlyWithEverything, links),
     section(&["group"], "Group", Usually::OnlyWithEverything, group::write),
+    section(&["active"], "Active", Usually::OnlyWithEverything, active::write),
     section(&["hotkeys"], "Hotkeys", Usually::OnlyWithEverything, hot_keys),
     section(&["debug"], "Debug", Usually::OnlyByName, debug),
 ];

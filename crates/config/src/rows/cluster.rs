@@ -7,7 +7,7 @@ use crate::enums::{ClusterEndpointType, ConfigEnum};
 use crate::rows::{INT_MAX, LONG_MAX, ULONG_MAX};
 
 super::directives! {
-    "Cluster", after group;
+    "Cluster", after active;
 
     /// Serve the protocol of Redis Cluster. Without cluster-name the server is a cluster by itself and
     /// owns all 16384 slots.

@@ -130,6 +130,7 @@ pub(crate) const LONG_MAX: i128 = i64::MAX as i128;
 /// Largest C `unsigned long`.
 pub(crate) const ULONG_MAX: i128 = u64::MAX as i128;
 
+mod active;
 mod checks;
 mod cluster;
 mod general;
@@ -147,7 +148,7 @@ mod tls;
 mod types;
 
 /// All sections in the order of the documentation; each is declared "after" the one before it.
-pub static SECTIONS: [&Section; 13] = [
+pub static SECTIONS: [&Section; 14] = [
     &network::SECTION,
     &tls::SECTION,
     &general::SECTION,
@@ -158,6 +159,7 @@ pub static SECTIONS: [&Section; 13] = [
     &persistence::SECTION,
     &replication::SECTION,
     &group::SECTION,
+    &active::SECTION,
     &cluster::SECTION,
     &types::SECTION,
     &observe::SECTION,
@@ -231,6 +233,7 @@ mod tests {
             persistence::TYPES,
             replication::TYPES,
             group::TYPES,
+            active::TYPES,
             cluster::TYPES,
             types::TYPES,
             observe::TYPES,

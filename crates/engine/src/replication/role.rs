@@ -162,7 +162,8 @@ impl Engine {
             self.replication.link.set_primary(Some(Primary::nowhere()));
             self.apply_role();
         }
-        if let Some(address) = self.config.replicaof() {
+        // In active mode it is a peer.
+        if let Some(address) = self.config.replicaof().filter(|_| self.active.is_none()) {
             let MasterAddress { host, port } = (*address).clone();
             self.replication.link.set_primary(Some(Primary { host, port }));
             self.apply_role();

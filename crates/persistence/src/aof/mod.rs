@@ -24,4 +24,5 @@ pub use appender::{Appender, Failure, Policy};
 pub use folder::{Folder, FolderError};
 pub use manifest::{FileInfo, FileKind, Manifest, ManifestError, ManifestFault};
 pub use reader::{AofRecord, CommandReader, ReadError, data_len, ends_data};
-pub(crate) use requests::{RequestWriter, push_key};
+pub(crate) use requests::RequestWriter;
+pub use requests::push_key;

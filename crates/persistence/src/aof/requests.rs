@@ -121,7 +121,7 @@ pub(crate) fn timestamp(time_s: i64) -> String {
 }
 
 /// Appends the requests that create a key in the current database.
-pub(crate) fn push_key(
+pub fn push_key(
     out: &mut dyn RequestSink,
     name: &[u8],
     value: ValueRef<'_>,

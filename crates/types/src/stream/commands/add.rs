@@ -125,6 +125,7 @@ pub fn xadd(call: &mut Call) -> CommandResult {
     if request == IdRequest::Explicit(StreamId::MIN) {
         return Err(CommandError::text("ERR The ID specified in XADD must be greater than 0-0"));
     }
+    let region = call.engine.active_region().filter(|_| request == IdRequest::Auto);
     let (limits, now) = (block_limits(call.engine), call.clock_ms().max(0) as u64);
     let mut is_new = false;
     let stream = if options.no_stream {
@@ -143,6 +144,9 @@ pub fn xadd(call: &mut Call) -> CommandResult {
     };
     let pairs: SmallVec<[(&[u8], &[u8]); 8]> =
         fields.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
+    let request = region
+        .and_then(|region| StreamId::next_of_region(stream.log().last_id(), now, region))
+        .map_or(request, IdRequest::Explicit);
     match append(stream, request, now, &pairs, &limits) {
         Ok(id) => {
             let trimmed = options.trim(stream) > 0;

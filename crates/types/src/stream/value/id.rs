@@ -73,6 +73,21 @@ impl StreamId {
         }
     }
 
+    /// The next id that a region gives of those that write together (active-active replication): its
+    /// sequence number is the region's modulo 64, so no two regions give the same.
+    pub fn next_of_region(last: StreamId, now_ms: u64, region: u8) -> Option<StreamId> {
+        let number = u64::from(region);
+        if now_ms > last.ms {
+            return Some(StreamId { ms: now_ms, seq: number });
+        }
+        let round = last.seq - last.seq % 64 + number;
+        let seq = if round > last.seq { Some(round) } else { round.checked_add(64) };
+        match seq {
+            Some(seq) => Some(StreamId { ms: last.ms, seq }),
+            None => Some(StreamId { ms: last.ms.checked_add(1)?, seq: number }),
+        }
+    }
+
     /// The id that an entry gets in a stream whose last id is `last`.
     #[inline]
     pub fn for_entry(request: IdRequest, last: StreamId, now_ms: u64) -> Result<StreamId, IdError> {

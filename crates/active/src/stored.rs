@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The form of structures in a saved state: field by field, numbers of fixed size, lists with their
+//! length. Each structure's own file has a line with its fields. Nothing is allocated that the bytes
+//! cannot fill.
+
+use std::collections::{BTreeMap, VecDeque};
+
+/// What has a form in a saved state.
+pub(crate) trait Stored: Sized {
+    fn store(&self, out: &mut Vec<u8>);
+    /// Takes it from the begin of some bytes.
+    fn load(from: &mut &[u8]) -> Option<Self>;
+}
+
+/// The form of a structure: its fields in this order.
+macro_rules! stored {
+    (<V> $type:ident { $($field:ident),* $(,)? }) => {
+        impl<V: $crate::stored::Stored> $crate::stored::Stored for $type<V> {
+            $crate::stored::stored!(@ $($field),*);
+        }
+    };
+    (@ $($field:ident),*) => {
+        fn store(&self, out: &mut Vec<u8>) {
+            $($crate::stored::Stored::store(&self.$field, out);)*
+        }
+
+        fn load(from: &mut &[u8]) -> Option<Self> {
+            Some(Self { $($field: $crate::stored::Stored::load(from)?),* })
+        }
+    };
+    ($type:ident { $($field:ident),* $(,)? }) => {
+        impl $crate::stored::Stored for $type {
+            $crate::stored::stored!(@ $($field),*);
+        }
+    };
+}
+pub(crate) use stored;
+
+/// The form of a number.
+macro_rules! number {
+    ($($type:ty),*) => {
+        $(impl Stored for $type {
+            fn store(&self, out: &mut Vec<u8>) {
+                out.extend(self.to_le_bytes());
+            }
+
+            fn load(from: &mut &[u8]) -> Option<Self> {
+                let (bytes, rest) = from.split_first_chunk()?;
+                *from = rest;
+                Some(Self::from_le_bytes(*bytes))
+            }
+        })*
+    };
+}
+number!(u8, u16, u32, u64, i128, f64);
+
+impl Stored for () {
+    fn store(&self, _: &mut Vec<u8>) {}
+
+    fn load(_: &mut &[u8]) -> Option<()> {
+        Some(())
+    }
+}
+
+fn store_len(len: usize, out: &mut Vec<u8>) {
+    (len as u64).store(out);
+}
+
+/// A length that the bytes can fill: everything has at least one byte.
+fn load_len(from: &mut &[u8]) -> Option<usize> {
+    usize::try_from(u64::load(from)?).ok().filter(|len| *len <= from.len())
+}
+
+impl<T: Stored> Stored for Box<[T]> {
+    fn store(&self, out: &mut Vec<u8>) {
+        store_len(self.len(), out);
+        self.iter().for_each(|one| one.store(out));
+    }
+
+    fn load(from: &mut &[u8]) -> Option<Self> {
+        let len = load_len(from)?;
+        (0..len).map(|_| T::load(from)).collect()
+    }
+}
+
+impl Stored for crate::Name {
+    fn store(&self, out: &mut Vec<u8>) {
+        store_len(self.len(), out);
+        out.extend_from_slice(self);
+    }
+
+    fn load(from: &mut &[u8]) -> Option<Self> {
+        crate::Bytes::load(from).map(Self::from)
+    }
+}
+
+impl<T: Stored> Stored for Option<T> {
+    fn store(&self, out: &mut Vec<u8>) {
+        u8::from(self.is_some()).store(out);
+        self.iter().for_each(|one| one.store(out));
+    }
+
+    fn load(from: &mut &[u8]) -> Option<Self> {
+        match u8::load(from)? {
+            0 => Some(None),
+            1 => T::load(from).map(Some),
+            _ => None,
+        }
+    }
+}
+
+impl<T: Stored> Stored for Box<T> {
+    fn store(&self, out: &mut Vec<u8>) {
+        (**self).store(out);
+    }
+
+    fn load(from: &mut &[u8]) -> Option<Self> {
+        T::load(from).map(Box::new)
+    }
+}
+
+/// The form of a list of some kind.
+macro_rules! sequence {
+    ($($type:ident),*) => {
+        $(impl<T: Stored> Stored for $type<T> {
+            fn store(&self, out: &mut Vec<u8>) {
+                store_len(self.len(), out);
+                self.iter().for_each(|one| one.store(out));
+            }
+
+            fn load(from: &mut &[u8]) -> Option<Self> {
+                let len = load_len(from)?;
+                (0..len).map(|_| T::load(from)).collect()
+            }
+        })*
+    };
+}
+sequence!(Vec, VecDeque);
+
+impl<A: Stored, B: Stored> Stored for (A, B) {
+    fn store(&self, out: &mut Vec<u8>) {
+        self.0.store(out);
+        self.1.store(out);
+    }
+
+    fn load(from: &mut &[u8]) -> Option<Self> {
+        Some((A::load(from)?, B::load(from)?))
+    }
+}
+
+impl<K: Stored + Ord, V: Stored> Stored for BTreeMap<K, V> {
+    fn store(&self, out: &mut Vec<u8>) {
+        store_len(self.len(), out);
+        for (key, value) in self {
+            key.store(out);
+            value.store(out);
+        }
+    }
+
+    fn load(from: &mut &[u8]) -> Option<Self> {
+        let len = load_len(from)?;
+        (0..len).map(|_| <(K, V)>::load(from)).collect()
+    }
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Turns the journal of a server's keyspace into effects for its peers.
+//!
+//! A server has a keyspace, in which commands run, and a [`Replica`], its *shadow*: all values with
+//! their marks. One thread reads the journal as an ordinary replica reads its primary's stream, and
+//! gives each unit to [`translate`], which does the same to the shadow and returns the unit of effects.
+//! The other way, from peers' units to requests for the keyspace, is [`crate::difference`].
+//!
+//! Time plays no part here: a key or element is there until the journal says that it is gone, as in
+//! an ordinary replica. So the shadow agrees with the keyspace at every place of the journal.
+//!
+//! # Forms
+//! Requests that are translated as they stand; names in any case. Whatever else is in the journal is
+//! [`Problem::Unknown`]: the caller compares the request's keys with the keyspace ([`agree`]).
+//!
+//! - `SET` with a time or `KEEPTTL`, `SETNX`, `GETSET`, `MSET`, `MSETNX`: conditions are not looked at,
+//!   since what is in the journal was done
+//! - `INCR`, `DECR`, `INCRBY`, `DECRBY`, `INCRBYFLOAT`, `HINCRBY`, `HINCRBYFLOAT`, `ZINCRBY`,
+//!   `ZADD INCR`: increments add up
+//! - `DEL`, `UNLINK`, `FLUSHALL`, `FLUSHDB`
+//! - `EXPIRE`, `PEXPIRE`, `EXPIREAT`, `PEXPIREAT`, `PERSIST`
+//! - `HSET`, `HMSET`, `HSETNX`, `HDEL`, `SADD`, `SREM`, `ZADD` without conditions, `ZREM`
+//! - `HPEXPIREAT`, `HPERSIST` and those of sets and sorted sets, without conditions
+//! - `LPUSH`, `RPUSH`, `LPUSHX`, `RPUSHX`, `LPOP`, `RPOP`
+//! - `PFADD`
+//! - `XADD` with an ID and nothing else, `XDEL`, `XSETID`, `XACK`, `XCLAIM`, `XGROUP`
+//! - [`EVICTED`], [`EXPIRED`]: what the keyspace has lost, not what a client has removed
+//! - `SELECT`, `MULTI`, `EXEC`, `PING`, `PUBLISH`, `SPUBLISH`, `SCRIPT`, `FUNCTION`: nothing
+
+mod commands;
+
+use crate::Name;
+use crate::changes_between::Shown;
+use crate::effect::Unit;
+use crate::replica::{Refusal, Replica};
+use crate::stream::Id;
+use crate::view::View;
+
+/// Why one request has no translation.
+enum Reason {
+    Unknown,
+    Malformed,
+    WrongType,
+}
+
+/// `ACTIVE.EVICTED key [key ...]`: the keyspace has given up keys for memory. They stay with the
+/// peers and in the shadow, and come back when they are written.
+pub const EVICTED: &[u8] = b"ACTIVE.EVICTED";
+/// `ACTIVE.EXPIRED key [element ...]`: times have come, and the keyspace has removed the key, or
+/// elements of it.
+pub const EXPIRED: &[u8] = b"ACTIVE.EXPIRED";
+
+/// A request of the journal.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    pub database: u32,
+    pub args: &'a [&'a [u8]],
+}
+
+/// What this crate does not know of values.
+pub trait Values {
+    /// The value of a RESTORE's payload.
+    fn decode(&self, payload: &[u8]) -> Option<View>;
+    /// Register and rank of what PFADD counts.
+    fn register(&self, element: &[u8]) -> (u16, u8);
+}
+
+/// Why a request could not be translated.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Problem {
+    /// Nothing has changed. The ceiling has to be raised first.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    #[error("the request {0} has no form that active-active replication knows")]
+    Unknown(String),
+    #[error("the request {0} is malformed")]
+    Malformed(String),
+    #[error("the request {0} does not fit the value that the key has")]
+    WrongType(String),
+}
+
+/// The first problem; the other requests of the unit have been translated.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{problem}")]
+pub struct TranslateError {
+    pub problem: Problem,
+    /// What was translated all the same, for the peers: it has been applied.
+    pub unit: Option<Box<Unit>>,
+}
+
+/// Translates one unit of the journal. Nothing if nothing has changed for the peers.
+pub fn translate(
+    replica: &mut Replica,
+    values: &dyn Values,
+    now_ms: u64,
+    requests: &[Request<'_>],
+) -> Result<Option<Unit>, TranslateError> {
+    let mut problem = None;
+    let unit = replica.execute(now_ms, |transaction| {
+        for request in requests {
+            let outcome = commands::translate(transaction, values, now_ms, request);
+            if let Err(reason) = outcome {
+                let name = request.args.first().copied().unwrap_or_default();
+                let name = String::from_utf8_lossy(name).into_owned();
+                problem.get_or_insert(match reason {
+                    Reason::Unknown => Problem::Unknown(name),
+                    Reason::Malformed => Problem::Malformed(name),
+                    Reason::WrongType => Problem::WrongType(name),
+                });
+            }
+        }
+    });
+    match (unit, problem) {
+        (Err(refusal), _) => Err(TranslateError { problem: refusal.into(), unit: None }),
+        (Ok(unit), None) => Ok(unit),
+        (Ok(unit), Some(problem)) => Err(TranslateError { problem, unit: unit.map(Box::new) }),
+    }
+}
+
+/// Brings keys of the shadow to what the keyspace has, as one unit.
+pub fn agree(
+    replica: &mut Replica,
+    now_ms: u64,
+    keys: &[(u32, Name, Shown)],
+) -> Result<Option<Unit>, Refusal> {
+    let before: Vec<Shown> = keys.iter().map(|(db, name, _)| shown(replica, *db, name, 0)).collect();
+    replica.execute(now_ms, |transaction| {
+        for ((database, name, after), before) in keys.iter().zip(&before) {
+            transaction.bring(*database, name, before, after);
+        }
+    })
+}
+
+/// What a key shows at a time; at 0, whatever its time.
+pub fn shown(replica: &Replica, database: u32, name: &[u8], now_ms: u64) -> Shown {
+    let view = replica.view(database, name, now_ms)?;
+    let time = replica.key(database, name).and_then(|key| key.time(replica.rules()));
+    Some((view, time.map(|(_, time)| time)))
+}
+
+/// The ID that XADD gives an entry in active mode (mode `strict`): it names the region, so that no
+/// two regions give the same.
+pub fn stream_id(last: Id, now_ms: u64, replica: &Replica) -> Option<Id> {
+    Id::next(last, now_ms, replica.region())
+}

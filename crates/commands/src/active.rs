@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! ACTIVE: what active-active servers ask each other, and what operators ask them. The command
+//! exists in active mode alone (`active-replica yes`). The bodies are in `braid_engine::active`.
+
+use braid_engine::active::serve;
+use braid_engine::{Call, Handler, Row};
+use braid_spec::{Category, CommandResult, Flags, Group};
+
+const SAID: Flags = Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::NO_MULTI);
+
+const fn row(name: &'static str, handler: Handler, summary: &'static str, complexity: &'static str) -> Row {
+    Row::new(name, Group::Server, handler).flags(SAID).docs("7.2.0", summary, complexity)
+}
+
+const SUBCOMMANDS: &[Row] = &[
+    row("copy", serve::copy, "Returns a full copy for a peer.", "O(N) where N is the number of keys.").exactly(2),
+    row("digest", serve::digest, "Returns what is equal for servers that show the same.", "O(N) where N is the number of keys.")
+        .exactly(2),
+    row("forget", serve::forget, "Removes a region for good.", "O(N) where N is the number of keys.")
+        .exactly(3)
+        .syntax("region:integer"),
+    row("hello", serve::hello, "Introduces a peer.", "O(1)")
+        .exactly(6)
+        .syntax("version:integer identity:string region:integer settled:integer"),
+    row("help", help, "Lists the subcommands.", "O(1)").exactly(2),
+    row("myself", serve::myself, "Returns the server's identity and region.", "O(1)").exactly(2),
+    row("peers", serve::peers, "Describes the peers.", "O(N) where N is the number of peers.").exactly(2),
+    row("pull", serve::pull, "Returns what a peer lacks.", "O(N) where N is the number of effects.")
+        .exactly(9)
+        .syntax(
+            "identity:string region:integer applied:string position:integer on-disk:string wait:integer bytes:integer",
+        ),
+];
+
+/// The family: of servers in active mode alone.
+pub const COMMANDS: &[Row] = &[Row::container("active", Group::Server, SUBCOMMANDS)
+    .categories(Category::ADMIN.and(Category::DANGEROUS))
+    .docs("7.2.0", "Groups the commands of active-active replication.", "Depends on subcommand.")];
+
+fn help(call: &mut Call) -> CommandResult {
+    call.help(&[
+        "COPY",
+        "    Return a full copy of all values with their marks, in pieces.",
+        "DIGEST",
+        "    Return a digest that is equal for servers that show the same.",
+        "FORGET <region>",
+        "    Remove a region for good: nothing waits for it any more. To be said to all servers.",
+        "MYSELF",
+        "    Return the identity and region of this server, and the regions that it knows.",
+        "PEERS",
+        "    Describe the peers of this server and the links to them.",
+    ])
+}

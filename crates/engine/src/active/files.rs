@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What a server in active mode begins with: its files, or nothing.
+//!
+//! After a good end the state is everything. After a crash the log follows it, and a new run begins
+//! above the ceiling, which is on disk before stamps below it are given: so no stamp is given twice.
+
+use std::sync::Arc;
+
+use braid_active::backlog::Backlog;
+use braid_active::replica::{Replica, Settings, State, ceiling_after};
+use braid_active::saved::Loader;
+use braid_active::{Region, Stamp, wire};
+use braid_base::clock::unix_ms;
+use braid_config::Config;
+use braid_persistence::active::{ActiveFiles, ActiveManifest};
+
+/// How long a ceiling lets the server give stamps.
+pub(super) const CEILING_MS: u64 = 60_000;
+
+/// What the thread starts with.
+pub(super) struct Begin {
+    pub files: ActiveFiles,
+    pub manifest: ActiveManifest,
+    pub replica: Replica,
+    pub backlog: Backlog,
+    /// There were files: the shadow is what counts, not the keyspace.
+    pub is_known: bool,
+}
+
+/// A region's number that is free.
+pub(super) fn free_region(taken: u64, identity: &str) -> Option<u8> {
+    let first = identity.bytes().fold(7_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+    (0..64).map(|step| ((first + step) % 64) as u8).find(|number| taken >> number & 1 == 0)
+}
+
+/// Settings of a replica.
+pub(super) fn settings(config: &Config, manifest: &ActiveManifest) -> Result<Settings, String> {
+    let region = Region::new(manifest.region).ok_or("active.manifest names no region")?;
+    let members = manifest.members.iter().fold(1 << manifest.region, |all, (number, _)| all | 1 << number);
+    let ahead_ms_max = config.active_clock_ahead_max_ms();
+    Ok(Settings { region, members, ahead_ms_max, rules: Default::default() })
+}
+
+/// Reads the files of the present folder. An error says why the server cannot start.
+pub(super) fn begin(config: &Config) -> Result<Begin, String> {
+    let told = |error: std::io::Error| format!("active-active replication: {error}");
+    let folder = std::env::current_dir().map_err(told)?;
+    let (files, manifest) = ActiveFiles::open(&folder).map_err(told)?;
+    let wanted = u8::try_from(config.active_region()).ok();
+    match manifest {
+        None => begin_anew(config, files, wanted),
+        Some(manifest) => {
+            if let Some(wanted) = wanted.filter(|wanted| *wanted != manifest.region) {
+                return Err(format!(
+                    "active-region is {wanted}, but the files in this folder are those of region {}: \
+                     a region keeps its number. Remove active.* to begin as a new region",
+                    manifest.region
+                ));
+            }
+            go_on(config, files, manifest).map_err(|error| format!("active-active replication: {error}"))
+        }
+    }
+}
+
+fn begin_anew(config: &Config, mut files: ActiveFiles, wanted: Option<u8>) -> Result<Begin, String> {
+    let told = |error: std::io::Error| format!("active-active replication: {error}");
+    let identity = braid_replication::random_id();
+    let region = wanted.or_else(|| free_region(0, &identity)).unwrap_or_default();
+    let mut manifest = ActiveManifest { identity, region, settled: wanted.is_some(), ..Default::default() };
+    let mut replica = Replica::new(settings(config, &manifest)?, State::default());
+    let ceiling = replica.next_ceiling(unix_ms() as u64, CEILING_MS);
+    manifest.ceiling = ceiling.word();
+    files.begin(manifest.generation, &state_bytes(&replica)).map_err(told)?;
+    files.store(&manifest).map_err(told)?;
+    replica.raise_ceiling(ceiling);
+    Ok(Begin { files, manifest, replica, backlog: Backlog::default(), is_known: false })
+}
+
+/// A replica's state as bytes.
+pub(super) fn state_bytes(replica: &Replica) -> Vec<u8> {
+    braid_active::saved::save(replica).flatten().collect()
+}
+
+fn load_state(bytes: Option<Vec<u8>>) -> Result<State, String> {
+    let Some(bytes) = bytes else { return Err("the file with the state is missing".into()) };
+    let mut loader = Loader::new();
+    loader.feed(&mut &bytes[..]).map_err(|error| error.to_string())?;
+    loader.finish().map_err(|error| error.to_string())
+}
+
+fn go_on(config: &Config, mut files: ActiveFiles, mut manifest: ActiveManifest) -> Result<Begin, String> {
+    let told = |error: std::io::Error| error.to_string();
+    let now_ms = unix_ms() as u64;
+    let settings = settings(config, &manifest)?;
+    let region = settings.region;
+    let state = load_state(files.state(manifest.generation).map_err(told)?)?;
+    if let Some(last) = state.last_database().filter(|last| *last >= config.databases()) {
+        return Err(format!("there are keys in database {last}, see 'databases'"));
+    }
+    let mut backlog = Backlog::new(state.vector.clone());
+    let mut units = Vec::new();
+    let torn = files
+        .resume_log(manifest.generation, |record| units.push(Arc::<[u8]>::from(record)))
+        .map_err(told)?;
+    if torn > 0 {
+        log::warn!("Active-active: {torn} bytes of a torn record were cut off the log's end");
+    }
+    let last = Stamp::from_word(manifest.ceiling).ok_or("active.manifest has no ceiling")?;
+    let is_good = manifest.clean && units.is_empty();
+    let latest = state.vector.latest().max(last);
+    let ceiling = ceiling_after(latest, region, now_ms, CEILING_MS);
+    // From here on the process has not ended in good order, until it says so.
+    (manifest.clean, manifest.ceiling) = (false, ceiling.word());
+    files.store(&manifest).map_err(told)?;
+    let mut replica = if is_good {
+        let mut replica = Replica::new(settings, state);
+        replica.raise_ceiling(ceiling);
+        replica
+    } else {
+        let (replica, unit) =
+            Replica::restart(settings, state, last, ceiling, now_ms).map_err(|error| error.to_string())?;
+        if let Some(unit) = unit {
+            let bytes = Arc::<[u8]>::from(wire::encode(&unit));
+            files.append(&bytes);
+            files.flush().map_err(told)?;
+            backlog.push(unit.first, replica.vector(), bytes);
+        }
+        replica
+    };
+    for region in (0..64).filter(|number| manifest.gone >> number & 1 == 1).filter_map(Region::new) {
+        replica.remove_region(region);
+    }
+    let count = units.len();
+    for bytes in units {
+        let unit = wire::decode(&bytes).map_err(|error| format!("the log cannot be read: {error}"))?;
+        // A clock that was set back since is no reason to lose what was logged.
+        let now_ms = now_ms.max(unit.last().unix_ms());
+        match replica.apply(now_ms, &unit) {
+            Ok(braid_active::Applied::Now) => backlog.push(unit.first, replica.vector(), bytes),
+            Ok(braid_active::Applied::Known) => {}
+            Ok(early) => log::warn!("Active-active: a unit of the log is left out, it is {early:?}"),
+            Err(error) => log::warn!("Active-active: a unit of the log is left out: {error}"),
+        }
+    }
+    if !is_good {
+        log::warn!("Active-active: the server did not end in good order; {count} units came from the log");
+    }
+    Ok(Begin { files, manifest, replica, backlog, is_known: true })
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What peers may take: the backlog of units in the order in which they were applied here, and the
+//! peers that wait for more.
+//!
+//! A unit comes in once it is in the log on disk. Peers tell what they have applied, so nothing is
+//! kept for a peer beyond a position that saves it from looking through the backlog each time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use braid_active::backlog::Backlog;
+use braid_active::{Region, Vector};
+
+use super::codec::{members_text, table_text, vector_text};
+use braid_resp::reply::ReplyBuffer;
+
+/// A peer's question.
+pub(super) struct Question {
+    /// What the peer has applied.
+    pub applied: Vector,
+    /// Where it goes on in the backlog; 0: anywhere.
+    pub position: u64,
+    pub bytes_max: usize,
+    /// The peer's own region.
+    pub region: Region,
+}
+
+/// The right to answer a peer that waits.
+pub(crate) trait Answers: Send {
+    /// False if the peer has gone.
+    fn is_wanted(&self) -> bool;
+    /// A reply in the peer's protocol.
+    fn buffer(&self) -> ReplyBuffer;
+    fn give(self: Box<Self>, reply: ReplyBuffer);
+}
+
+/// A peer that waits for something new.
+struct Waiting {
+    question: Question,
+    answer: Box<dyn Answers>,
+    until_ms: i64,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Outbox {
+    pub backlog: Backlog,
+    /// Everything that was applied and is in the log.
+    pub applied: Vector,
+    /// What regions have on disk, as far as it was heard of; this server's own as well.
+    pub on_disk: BTreeMap<Region, Vector>,
+    /// Regions and identities, for peers.
+    pub members: BTreeMap<u8, String>,
+    waiting: Vec<Waiting>,
+}
+
+/// What a peer is sent.
+pub(super) enum Share {
+    /// Units, and where the peer goes on.
+    Units(Vec<Arc<[u8]>>, u64),
+    /// The backlog does not reach back so far.
+    Copy,
+}
+
+impl Outbox {
+    /// What a peer lacks; `None` if that is nothing.
+    pub(super) fn share(&self, question: &Question) -> Option<Share> {
+        let Some(units) = self.backlog.since_position(&question.applied, question.position) else {
+            return Some(Share::Copy);
+        };
+        let (mut some, mut bytes, mut position) = (Vec::new(), 0, self.backlog.end());
+        for (at, unit, _) in units {
+            if !some.is_empty() && bytes + unit.len() > question.bytes_max {
+                position = at;
+                break;
+            }
+            bytes += unit.len();
+            some.push(Arc::clone(unit));
+        }
+        (!some.is_empty()).then_some(Share::Units(some, position))
+    }
+
+    /// Writes the answer to a peer: how it goes on, what regions have on disk, who they are, what
+    /// this server has applied, and the units. Without any it goes on where it was.
+    pub(super) fn reply(&self, share: Option<&Share>, position: u64, reply: &mut ReplyBuffer) {
+        let (word, units, position) = match share {
+            Some(Share::Copy) => ("copy", &[][..], 0),
+            Some(Share::Units(units, position)) => ("units", &units[..], *position),
+            None => ("units", &[][..], position),
+        };
+        reply.array(5 + units.len());
+        reply.bulk(word.as_bytes());
+        reply.bulk(position.to_string().as_bytes());
+        reply.bulk(table_text(&self.on_disk).as_bytes());
+        reply.bulk(members_text(&self.members).as_bytes());
+        reply.bulk(vector_text(&self.applied).as_bytes());
+        for unit in units {
+            reply.bulk(unit);
+        }
+    }
+
+    /// Has a peer wait until there is something for it, or until a time.
+    pub(super) fn wait(&mut self, question: Question, answer: Box<dyn Answers>, until_ms: i64) {
+        self.waiting.push(Waiting { question, answer, until_ms });
+    }
+
+    /// Whether there is something for a peer that it has not made itself.
+    fn has_news(&self, question: &Question) -> bool {
+        let units = self.backlog.since_position(&question.applied, question.position);
+        units.is_none_or(|mut units| units.any(|(_, _, region)| region != question.region))
+    }
+
+    /// Answers to peers for which there is something, or whose time has come; to be given without
+    /// the outbox's lock. They have no units: a peer asks again at once, and says what it has by then.
+    pub(super) fn ripe(&mut self, now_ms: i64) -> Vec<(Box<dyn Answers>, ReplyBuffer)> {
+        let mut ripe = Vec::new();
+        let mut index = 0;
+        while index < self.waiting.len() {
+            let waiting = &self.waiting[index];
+            let is_wanted = waiting.answer.is_wanted();
+            if is_wanted && now_ms < waiting.until_ms && !self.has_news(&waiting.question) {
+                index += 1;
+                continue;
+            }
+            let Waiting { answer, question, .. } = self.waiting.swap_remove(index);
+            if !is_wanted {
+                continue;
+            }
+            let mut reply = answer.buffer();
+            self.reply(None, question.position, &mut reply);
+            ripe.push((answer, reply));
+        }
+        ripe
+    }
+
+    /// Takes note of what regions say they have on disk. True if that is news.
+    pub(super) fn note_on_disk(&mut self, table: &BTreeMap<Region, Vector>, me: Option<Region>) -> bool {
+        let mut is_news = false;
+        for (region, vector) in table {
+            if Some(*region) == me {
+                continue;
+            }
+            let known = self.on_disk.entry(*region).or_default();
+            if !known.includes(vector) {
+                known.join(vector);
+                is_news = true;
+            }
+        }
+        is_news
+    }
+}

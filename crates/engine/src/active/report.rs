@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What INFO shows of active-active replication.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::engine::Engine;
+
+/// A peer.
+pub struct PeerReport {
+    pub host: String,
+    pub port: u16,
+    pub is_up: bool,
+    pub region: Option<u8>,
+    /// How long the last unit took from its region to here.
+    pub lag_ms: u64,
+    pub units: u64,
+    pub bytes: u64,
+    pub error: String,
+}
+
+/// Everything else.
+pub struct ActiveReport {
+    pub region: u8,
+    pub identity: String,
+    pub members: Vec<u8>,
+    pub own: u64,
+    pub merged: u64,
+    pub known: u64,
+    pub sent: u64,
+    pub sent_bytes: u64,
+    pub copies_sent: u64,
+    pub copies_merged: u64,
+    /// Units of which values were sent in place of what changed.
+    pub results: u64,
+    pub type_conflicts: u64,
+    pub tombstones: u64,
+    pub backlog_bytes: usize,
+    /// What was applied, of which regions.
+    pub applied: String,
+    pub log_bytes: u64,
+    /// Why nothing can be sent, if so.
+    pub trouble: String,
+    pub peers: Vec<PeerReport>,
+}
+
+impl Engine {
+    /// The report; nothing in a server that is not in active mode.
+    pub fn active_report(&self) -> Option<ActiveReport> {
+        let active = self.active.as_ref()?;
+        let (figures, me) = (&active.figures, active.me.lock().clone());
+        let (backlog_bytes, applied) = {
+            let outbox = active.outbox.lock();
+            (outbox.backlog.bytes(), super::codec::vector_text(&outbox.applied))
+        };
+        let peers = active.peers.lock().clone();
+        let peers = peers.iter().map(|peer| {
+            let told = peer.told.lock().clone();
+            PeerReport {
+                host: peer.host.clone(),
+                port: peer.port,
+                is_up: peer.is_up.load(Relaxed),
+                region: told.region,
+                lag_ms: peer.lag_ms.load(Relaxed),
+                units: peer.units.load(Relaxed),
+                bytes: peer.bytes.load(Relaxed),
+                error: told.error,
+            }
+        });
+        Some(ActiveReport {
+            region: me.region,
+            identity: me.identity,
+            members: me.members.keys().copied().collect(),
+            own: figures.own.load(Relaxed),
+            merged: figures.merged.load(Relaxed),
+            known: figures.known.load(Relaxed),
+            sent: figures.sent.load(Relaxed),
+            sent_bytes: figures.sent_bytes.load(Relaxed),
+            copies_sent: figures.copies_sent.load(Relaxed),
+            copies_merged: figures.copies_merged.load(Relaxed),
+            results: figures.results.load(Relaxed),
+            type_conflicts: figures.type_conflicts.load(Relaxed),
+            tombstones: figures.tombstones.load(Relaxed),
+            backlog_bytes,
+            applied,
+            log_bytes: figures.log_bytes.load(Relaxed),
+            trouble: active.trouble.lock().clone(),
+            peers: peers.collect(),
+        })
+    }
+}

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What peers ask, and operators: the bodies of ACTIVE's subcommands.
+//!
+//! A peer is an ordinary client. HELLO says who it is; PULL asks for what it lacks, and waits for it
+//! like a command that waits for keys; COPY takes a full copy in pieces.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::Duration;
+
+use braid_active::Region;
+use braid_base::clock::unix_ms;
+
+use super::codec::{is_identity, members_text, parse_table, parse_vector};
+use super::outbox::{Answers, Question, Share};
+use super::state::{Active, Order, PROTOCOL};
+use crate::background::Answer;
+use crate::engine::Engine;
+use crate::engine::call::Call;
+use braid_resp::reply::ReplyBuffer;
+use braid_spec::{CommandError, CommandResult};
+
+/// Longest wait of a PULL.
+const WAIT_MAX_MS: i64 = 10_000;
+/// Most bytes of units that a PULL is answered with, unless a single one is longer.
+const BYTES_MAX: i64 = 8 << 20;
+/// How long an operator's question to the thread may take.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+fn refused(why: impl Into<String>) -> CommandError {
+    CommandError::text(format!("ERR {}", why.into()))
+}
+
+fn text<'a>(call: &Call<'a, '_>, index: usize) -> Result<&'a str, CommandError> {
+    std::str::from_utf8(call.args[index]).map_err(|_| CommandError::Syntax)
+}
+
+/// The shared state, once the files have been read.
+fn active_of<'a>(call: &Call<'a, '_>) -> Result<&'a Active, CommandError> {
+    let active = call.engine.active.as_ref().filter(|active| active.is_ready.load(Relaxed));
+    active.ok_or_else(|| CommandError::text("LOADING active-active replication has not begun yet"))
+}
+
+/// ACTIVE HELLO version identity region settled: a peer introduces itself, and learns who this
+/// server is: version, identity, region, whether that is settled, the numbers in use.
+pub fn hello(call: &mut Call) -> CommandResult {
+    let active = active_of(call)?;
+    let (version, region) = (call.integer_arg(2)?, call.integer_arg(4)?);
+    let (identity, is_settled) = (text(call, 3)?, call.integer_arg(5)? != 0);
+    let who = call.session.record.address.to_string();
+    if version != PROTOCOL {
+        log::warn!("Active-active: {who} speaks version {version}, this server speaks {PROTOCOL}: refused");
+        return Err(refused(format!("this server speaks version {PROTOCOL} of ACTIVE, not {version}")));
+    }
+    let region = u8::try_from(region).ok().and_then(Region::new).map(Region::number);
+    let Some(region) = region.filter(|_| is_identity(identity)) else {
+        log::warn!("Active-active: {who} does not say who it is: refused");
+        return Err(refused("invalid identity or region"));
+    };
+    let me = {
+        let mut me = active.me.lock();
+        if identity == me.identity {
+            return Err(refused("this is the same server"));
+        }
+        if me.fits(region, identity) {
+            if is_settled {
+                me.members.insert(region, identity.to_owned());
+            }
+            me.clone()
+        } else if region == me.region && !me.is_settled && (is_settled || me.identity.as_str() > identity) {
+            // Nobody has heard of this server yet: it takes another number.
+            let taken = me.taken();
+            drop(me);
+            let _ = active.orders.send(Order::ChangeRegion { taken });
+            return Err(CommandError::text(
+                "TRYAGAIN both servers have the same region, this one takes another",
+            ));
+        } else if is_settled || region != me.region {
+            log::warn!(
+                "Active-active: {who} comes as region {region}, which is the number of {}: refused. \
+                 Give each server its own active-region",
+                if region == me.region { "this server itself" } else { "another server" }
+            );
+            return Err(refused(format!("region {region} is the number of another server")));
+        } else {
+            // The peer takes another one when it has been told.
+            me.clone()
+        }
+    };
+    let reply = &mut *call.reply;
+    reply.array(5);
+    reply.integer(PROTOCOL);
+    reply.bulk(me.identity.as_bytes());
+    reply.integer(i64::from(me.region));
+    reply.integer(i64::from(me.is_settled));
+    reply.bulk(me.taken().to_string().as_bytes());
+    Ok(())
+}
+
+/// ACTIVE PULL identity region applied position on-disk wait bytes: what a peer lacks.
+pub fn pull(call: &mut Call) -> CommandResult {
+    let active = active_of(call)?;
+    let (identity, region) = (text(call, 2)?, call.integer_arg(3)?);
+    let region = u8::try_from(region).ok().and_then(Region::new);
+    let region = region.filter(|_| is_identity(identity)).ok_or(CommandError::Syntax)?;
+    let applied = parse_vector(text(call, 4)?).ok_or(CommandError::Syntax)?;
+    let position = u64::try_from(call.integer_arg(5)?).map_err(|_| CommandError::Syntax)?;
+    let on_disk = parse_table(text(call, 6)?).ok_or(CommandError::Syntax)?;
+    let wait_ms = call.integer_arg(7)?.clamp(0, WAIT_MAX_MS);
+    let bytes_max = call.integer_arg(8)?.clamp(1, BYTES_MAX) as usize;
+    let me = {
+        let mut me = active.me.lock();
+        if !me.fits(region.number(), identity) || region.number() == me.region {
+            return Err(refused(format!("region {} is the number of another server", region.number())));
+        }
+        if me.members.insert(region.number(), identity.to_owned()).is_none() || !me.is_settled {
+            // From now on others know this server by its number.
+            me.is_settled = true;
+            let _ = active.orders.send(Order::Settled);
+        }
+        Region::new(me.region)
+    };
+    let question = Question { applied, position, bytes_max, region };
+    let may_wait = wait_ms > 0 && call.may_leave(false);
+    let mut outbox = active.outbox.lock();
+    if outbox.note_on_disk(&on_disk, me) {
+        let _ = active.orders.send(Order::OnDisk);
+    }
+    let share = outbox.share(&question);
+    if share.is_some() || !may_wait {
+        if let Some(Share::Units(units, _)) = &share {
+            active.figures.sent.fetch_add(units.len() as u64, Relaxed);
+            active.figures.sent_bytes.fetch_add(units.iter().map(|unit| unit.len() as u64).sum(), Relaxed);
+        }
+        outbox.reply(share.as_ref(), position, call.reply);
+        return Ok(());
+    }
+    if let Some(answer) = call.leave_to_background()? {
+        outbox.wait(question, Box::new(answer), unix_ms() + wait_ms);
+    }
+    Ok(())
+}
+
+impl Answers for Answer {
+    fn is_wanted(&self) -> bool {
+        Answer::is_wanted(self)
+    }
+
+    fn buffer(&self) -> ReplyBuffer {
+        Answer::buffer(self)
+    }
+
+    fn give(self: Box<Self>, reply: ReplyBuffer) {
+        Answer::give(*self, reply);
+    }
+}
+
+impl Active {
+    /// Answers the peers that wait, if there is something for them or their time has come.
+    pub(super) fn serve_waiting(&self) {
+        let ripe = self.outbox.lock().ripe(unix_ms());
+        for (answer, reply) in ripe {
+            answer.give(reply);
+        }
+    }
+}
+
+/// Asks the thread something on a thread of the background, and answers the client with it.
+fn ask<T: Send + 'static>(
+    call: &mut Call,
+    order: impl FnOnce(SyncSender<T>) -> Order + Send + 'static,
+    write: impl FnOnce(T, &mut ReplyBuffer) + Send + 'static,
+) -> CommandResult {
+    active_of(call)?;
+    if !call.may_leave(false) {
+        return Err(refused("this cannot be asked in a transaction or script"));
+    }
+    call.work_in_background(move |engine: &Engine, answer| {
+        let Some(active) = &engine.active else { return };
+        let (sender, receiver) = sync_channel(1);
+        let _ = active.orders.send(order(sender));
+        match receiver.recv_timeout(PATIENCE) {
+            Ok(result) => {
+                let mut reply = answer.buffer();
+                write(result, &mut reply);
+                answer.give(reply);
+            }
+            Err(_) => answer.give_error(&refused("active-active replication does not answer")),
+        }
+    })
+}
+
+/// ACTIVE COPY: a full copy, in pieces; ends with what the copy has.
+pub fn copy(call: &mut Call) -> CommandResult {
+    ask(
+        call,
+        |answer| Order::MakeCopy { answer },
+        |pieces: Vec<Vec<u8>>, reply| {
+            reply.array(pieces.len());
+            pieces.iter().for_each(|piece| reply.bulk(piece));
+        },
+    )
+}
+
+/// ACTIVE DIGEST: equal for servers that show the same.
+pub fn digest(call: &mut Call) -> CommandResult {
+    ask(
+        call,
+        |answer| Order::Digest { answer },
+        |digest: u64, reply| reply.bulk(format!("{digest:016x}").as_bytes()),
+    )
+}
+
+/// ACTIVE FORGET region: a region is gone for good.
+pub fn forget(call: &mut Call) -> CommandResult {
+    let active = active_of(call)?;
+    let number = u8::try_from(call.integer_arg(2)?).ok().and_then(Region::new);
+    let region = number.ok_or_else(|| refused("a region's number is 0 to 63"))?;
+    if Some(region) == active.region() {
+        return Err(refused("this server cannot forget its own region"));
+    }
+    let is_linked = active
+        .peers
+        .lock()
+        .iter()
+        .any(|peer| peer.is_up.load(Relaxed) && peer.told.lock().region == Some(region.number()));
+    if is_linked {
+        return Err(refused("that region's server is a peer: take it out of active-peers first"));
+    }
+    ask(call, move |answer| Order::Forget { region, answer }, |(), reply| reply.ok())
+}
+
+/// ACTIVE PEERS: the links and what is known of the servers at their ends.
+pub fn peers(call: &mut Call) -> CommandResult {
+    let active = active_of(call)?;
+    let peers = active.peers.lock().clone();
+    let reply = &mut *call.reply;
+    reply.array(peers.len());
+    for peer in peers {
+        let told = peer.told.lock().clone();
+        reply.map(7);
+        reply.bulk(b"host");
+        reply.bulk(peer.host.as_bytes());
+        reply.bulk(b"port");
+        reply.integer(i64::from(peer.port));
+        reply.bulk(b"link");
+        reply.bulk(if peer.is_up.load(Relaxed) { "up" } else { "down" }.as_bytes());
+        reply.bulk(b"region");
+        reply.integer(told.region.map_or(-1, i64::from));
+        reply.bulk(b"identity");
+        reply.bulk(told.identity.as_bytes());
+        reply.bulk(b"lag-ms");
+        reply.integer(peer.lag_ms.load(Relaxed) as i64);
+        reply.bulk(b"error");
+        reply.bulk(told.error.as_bytes());
+    }
+    Ok(())
+}
+
+/// ACTIVE MYSELF: this server's identity and region, and the members that it knows.
+pub fn myself(call: &mut Call) -> CommandResult {
+    let me = active_of(call)?.me.lock().clone();
+    let reply = &mut *call.reply;
+    reply.map(3);
+    reply.bulk(b"identity");
+    reply.bulk(me.identity.as_bytes());
+    reply.bulk(b"region");
+    reply.integer(i64::from(me.region));
+    reply.bulk(b"members");
+    reply.bulk(members_text(&me.members).as_bytes());
+    Ok(())
+}

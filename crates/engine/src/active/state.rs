@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What all threads share of active-active replication, and what they ask its thread.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
+
+use braid_active::Region;
+use braid_active::effect::Unit;
+use braid_active::replica::State;
+use braid_config::Config;
+use braid_journal::Reader;
+use parking_lot::Mutex;
+
+use super::outbox::Outbox;
+
+/// The version of what servers say to each other. Others are refused.
+pub const PROTOCOL: i64 = 1;
+
+/// This server as its peers know it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Me {
+    /// Random, for the life of the dataset.
+    pub identity: String,
+    pub region: u8,
+    /// The number was configured, or others have heard of it: it stays.
+    pub is_settled: bool,
+    /// Other regions, and which servers they are.
+    pub members: BTreeMap<u8, String>,
+    /// Regions that are gone for good, a bit for each.
+    pub gone: u64,
+}
+
+impl Me {
+    /// Whether a server may be the one that has a region's number.
+    pub(crate) fn fits(&self, region: u8, identity: &str) -> bool {
+        match self.members.get(&region) {
+            _ if self.gone >> region & 1 == 1 => false,
+            _ if region == self.region => identity == self.identity,
+            Some(known) => known == identity,
+            None => true,
+        }
+    }
+
+    /// The numbers in use, a bit for each.
+    pub(crate) fn taken(&self) -> u64 {
+        self.members.keys().fold(self.gone | 1 << self.region, |taken, region| taken | 1 << region)
+    }
+}
+
+/// What INFO counts.
+#[derive(Default)]
+pub(crate) struct Figures {
+    /// Units of this server.
+    pub own: AtomicU64,
+    /// Units of others that were applied.
+    pub merged: AtomicU64,
+    /// Units that were here already.
+    pub known: AtomicU64,
+    /// Units that peers have taken.
+    pub sent: AtomicU64,
+    pub sent_bytes: AtomicU64,
+    pub copies_sent: AtomicU64,
+    pub copies_merged: AtomicU64,
+    /// Requests that had to be sent as their result.
+    pub results: AtomicU64,
+    pub type_conflicts: AtomicU64,
+    pub tombstones: AtomicU64,
+    pub log_bytes: AtomicU64,
+}
+
+/// The state that all threads share.
+pub struct Active {
+    pub(crate) me: Mutex<Me>,
+    pub(crate) outbox: Mutex<Outbox>,
+    pub(crate) peers: Mutex<Vec<Arc<PeerLink>>>,
+    pub(crate) figures: Figures,
+    pub(crate) orders: Sender<Order>,
+    /// For the thread, when it starts.
+    pub(super) inbox: Mutex<Option<Receiver<Order>>>,
+    pub(super) reader: Mutex<Option<Reader>>,
+    /// The files have been read: peers may ask.
+    pub(crate) is_ready: AtomicBool,
+    /// Why nothing can be written any more, if so.
+    pub(crate) trouble: Mutex<String>,
+}
+
+/// The shared state, if the configuration wants it. An error says what is wrong.
+pub(crate) fn of_config(config: &Config) -> Result<Option<Active>, String> {
+    if !config.active_replica() {
+        let text = config.active_peers();
+        return match text.is_empty() && config.active_region() < 0 {
+            true => Ok(None),
+            false => Err("active-peers and active-region need active-replica yes".into()),
+        };
+    }
+    parse_peers(&config.active_peers())?;
+    let (orders, inbox) = channel();
+    Ok(Some(Active {
+        me: Mutex::default(),
+        outbox: Mutex::default(),
+        peers: Mutex::default(),
+        figures: Figures::default(),
+        orders,
+        inbox: Mutex::new(Some(inbox)),
+        reader: Mutex::default(),
+        is_ready: AtomicBool::new(false),
+        trouble: Mutex::default(),
+    }))
+}
+
+impl Active {
+    pub(crate) fn region(&self) -> Option<Region> {
+        Region::new(self.me.lock().region)
+    }
+}
+
+/// An encoded unit.
+pub(crate) type UnitBytes = Arc<[u8]>;
+/// A full copy. It stands in memory while it is sent.
+pub(crate) type Pieces = Vec<Vec<u8>>;
+
+/// What became of what a peer brought; an error says why it was refused.
+pub(crate) type Merged = Result<(), String>;
+
+/// What the thread is asked.
+pub(crate) enum Order {
+    Units {
+        units: Vec<(Unit, UnitBytes)>,
+        answer: SyncSender<Merged>,
+    },
+    Copy {
+        state: Box<State>,
+        answer: SyncSender<Merged>,
+    },
+    MakeCopy {
+        answer: SyncSender<Pieces>,
+    },
+    Digest {
+        answer: SyncSender<u64>,
+    },
+    Forget {
+        region: Region,
+        answer: SyncSender<()>,
+    },
+    /// Another server has the same number, and nobody has heard of this one yet.
+    ChangeRegion {
+        taken: u64,
+    },
+    /// Others know this server by its number from now on.
+    Settled,
+    /// A region has more on disk than was known.
+    OnDisk,
+    /// The server ends: nothing more is journalled.
+    End {
+        answer: SyncSender<()>,
+    },
+}
+
+/// Peers at most; there are no more regions.
+const PEERS_MAX: usize = 63;
+
+/// A peer, and the link to it.
+pub(crate) struct PeerLink {
+    pub host: String,
+    pub port: u16,
+    /// False once it has been taken out of the configuration.
+    pub is_wanted: AtomicBool,
+    pub is_up: AtomicBool,
+    /// How long the last unit took from its region to here, in ms.
+    pub lag_ms: AtomicU64,
+    /// Units and bytes that came.
+    pub units: AtomicU64,
+    pub bytes: AtomicU64,
+    pub told: Mutex<Told>,
+}
+
+/// What the link knows of its peer.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Told {
+    pub region: Option<u8>,
+    pub identity: String,
+    /// Why the last attempt ended.
+    pub error: String,
+}
+
+/// Addresses in a text: `host:port` with commas or spaces between.
+pub(crate) fn parse_peers(text: &str) -> Result<Vec<(String, u16)>, String> {
+    let words = text.split([',', ' ']).filter(|word| !word.is_empty());
+    let mut peers = Vec::new();
+    for word in words {
+        let (host, port) = word.rsplit_once(':').ok_or(format!("active-peers: '{word}' is not host:port"))?;
+        let port = port.parse().ok().filter(|port| *port > 0);
+        let port: u16 = port.ok_or(format!("active-peers: '{word}' has no port"))?;
+        if host.is_empty() {
+            return Err(format!("active-peers: '{word}' has no host"));
+        }
+        if !peers.contains(&(host.to_owned(), port)) {
+            peers.push((host.to_owned(), port));
+        }
+    }
+    match peers.len() > PEERS_MAX {
+        true => Err(format!("active-peers: {} peers are too many", peers.len())),
+        false => Ok(peers),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_peers() {
+        let peers = parse_peers("a:1, b.example:65535 [::1]:7,a:1").expect("good");
+        assert_eq!(peers, [("a".into(), 1), ("b.example".into(), 65535), ("[::1]".into(), 7)]);
+        assert_eq!(parse_peers(""), Ok(Vec::new()));
+        for bad in ["a", "a:", ":1", "a:0", "a:65536"] {
+            assert!(parse_peers(bad).is_err(), "{bad}");
+        }
+    }
+}

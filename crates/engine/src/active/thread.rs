@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The thread that owns the shadow: reads the journal, applies what peers bring, keeps the files.
+//!
+//! Order of a unit, own or other: shadow, log, outbox. So what a peer has is in this server's log,
+//! and after a crash no peer knows more of it than it does itself.
+//!
+//! The world is stopped for what peers bring, in slices, and for keys whose effects have to be read
+//! from the keyspace ([`super::keys`]). Then the journal is read to its end first.
+
+mod duties;
+mod merge;
+mod reading;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use std::time::{Duration, Instant};
+
+use braid_active::effect::Unit;
+use braid_active::replica::Replica;
+use braid_active::translate::Values;
+use braid_active::vector::Run;
+use braid_active::{Stamp, wire};
+use braid_journal::Reader;
+use braid_persistence::active::{ActiveFiles, ActiveManifest};
+use braid_replication::link::units::Units;
+
+use super::files;
+use super::keys::KeyName;
+use super::state::{Active, Order, UnitBytes};
+use crate::dispatch::replay::{Replay, Source};
+use crate::engine::Engine;
+use crate::worker::Worker;
+
+/// How long the thread sleeps when something may come soon, and when nothing has for a while.
+const SHORT: Duration = Duration::from_millis(1);
+const LONG: Duration = Duration::from_millis(5);
+const BUSY_FOR: Duration = Duration::from_millis(200);
+/// Between two rounds of [`Thread::duties`].
+const DUTIES: Duration = Duration::from_millis(100);
+
+/// A unit that is in the shadow and not yet in the outbox.
+struct Pending {
+    first: Stamp,
+    run: Run,
+    bytes: UnitBytes,
+}
+
+pub(super) struct Thread<'e> {
+    engine: &'e Engine,
+    active: &'e Active,
+    values: Arc<dyn Values + Send + Sync>,
+    replica: Replica,
+    files: ActiveFiles,
+    manifest: ActiveManifest,
+    reader: Reader,
+    /// Bytes of the journal that are not whole units yet, and the parser's place in them.
+    buffer: Vec<u8>,
+    units: Units,
+    /// The journal's database.
+    db: u32,
+    /// The journal up to here is what this thread has written to it.
+    own_until: u64,
+    /// Keys to be compared with the keyspace; all of them.
+    dirty: BTreeSet<KeyName>,
+    all_dirty: bool,
+    pending: Vec<Pending>,
+    replay: Replay,
+    /// Of the first slot, which is free while the world is stopped. Taken while it is used.
+    worker: Option<Worker>,
+    last_active: Instant,
+    last_duties: Instant,
+    last_sync: Instant,
+    /// The log has something that may not be on disk.
+    has_unsynced: bool,
+    has_acknowledgements: bool,
+    /// Bytes of the present generation's state.
+    state_bytes: u64,
+    requests_told: u64,
+    /// Clients that write wait for this thread; 0: they do not.
+    throttled_until_ms: i64,
+}
+
+impl Engine {
+    /// Begins active-active replication: reads its files, brings shadow and keyspace together, and
+    /// starts its threads. The dataset has been loaded, and clients are still told to wait.
+    ///
+    /// # Errors
+    /// Files that cannot be used.
+    pub fn start_active(&self, values: Arc<dyn Values + Send + Sync>) -> Result<(), String> {
+        let Some(active) = &self.active else { return Ok(()) };
+        let begin = files::begin(&self.config)?;
+        {
+            let mut me = active.me.lock();
+            me.identity = begin.manifest.identity.clone();
+            me.region = begin.manifest.region;
+            me.is_settled = begin.manifest.settled;
+            me.members = begin.manifest.members.iter().cloned().collect();
+            me.gone = begin.manifest.gone;
+        }
+        let (Some(inbox), Some(reader)) = (active.inbox.lock().take(), active.reader.lock().take()) else {
+            return Err("active-active replication has begun already".into());
+        };
+        let (told, outcome) = std::sync::mpsc::sync_channel(1);
+        let engine = self.this.clone();
+        let run = move || {
+            if let Some(engine) = engine.upgrade()
+                && let Some(active) = &engine.active
+            {
+                let is_known = begin.is_known;
+                let mut thread = Thread::new(&engine, active, values, begin, reader);
+                thread.begin(is_known);
+                give(&told, ());
+                thread.run(&inbox);
+            }
+        };
+        let started = std::thread::Builder::new().name("active".into()).spawn(run);
+        started.map_err(|error| format!("no thread for active-active replication: {error}"))?;
+        outcome.recv().map_err(|_| "active-active replication has not begun".to_owned())?;
+        active.is_ready.store(true, Relaxed);
+        self.set_loading(false);
+        self.apply_peers()
+    }
+
+    /// Ends active-active replication in good order: everything is in its files. The loops have ended.
+    pub fn end_active(&self) {
+        let Some(active) = self.active.as_ref().filter(|active| active.is_ready.load(Relaxed)) else {
+            return;
+        };
+        let (answer, ended) = std::sync::mpsc::sync_channel(1);
+        if active.orders.send(Order::End { answer }).is_ok() {
+            let _ = ended.recv();
+        }
+    }
+}
+
+impl<'e> Thread<'e> {
+    fn new(
+        engine: &'e Engine,
+        active: &'e Active,
+        values: Arc<dyn Values + Send + Sync>,
+        begin: files::Begin,
+        reader: Reader,
+    ) -> Thread<'e> {
+        active.outbox.lock().backlog = begin.backlog;
+        let files::Begin { files, manifest, replica, .. } = begin;
+        let own_until = reader.position();
+        Thread {
+            engine,
+            active,
+            values,
+            replica,
+            files,
+            manifest,
+            reader,
+            buffer: Vec::new(),
+            units: Units::default(),
+            db: 0,
+            own_until,
+            dirty: BTreeSet::new(),
+            all_dirty: false,
+            pending: Vec::new(),
+            replay: Replay::new(engine, Source::Primary),
+            worker: Some(engine.worker(0)),
+            last_active: Instant::now(),
+            last_duties: Instant::now(),
+            last_sync: Instant::now(),
+            has_unsynced: true,
+            has_acknowledgements: true,
+            state_bytes: 0,
+            requests_told: 0,
+            throttled_until_ms: 0,
+        }
+    }
+
+    /// Everything that comes before the first client.
+    fn begin(&mut self, is_known: bool) {
+        self.meet_keyspace(is_known);
+        self.flush();
+        self.duties();
+        let keys = self.replica.views().count();
+        log::info!("Active-active: this server is region {}, with {keys} keys", self.manifest.region);
+    }
+
+    fn run(mut self, inbox: &Receiver<Order>) {
+        loop {
+            let has_moved = self.read_journal();
+            self.throttle();
+            if self.all_dirty || !self.dirty.is_empty() {
+                self.settle();
+            }
+            self.flush();
+            if has_moved {
+                self.last_active = Instant::now();
+            }
+            let pause = match self.last_active.elapsed() < BUSY_FOR {
+                _ if has_moved => Duration::ZERO,
+                true => SHORT,
+                false => LONG,
+            };
+            match inbox.recv_timeout(pause) {
+                Ok(Order::End { answer }) => {
+                    self.end();
+                    give(&answer, ());
+                    return;
+                }
+                Ok(order) => {
+                    self.last_active = Instant::now();
+                    self.do_order(order);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            if self.last_duties.elapsed() >= DUTIES {
+                self.duties();
+            }
+        }
+    }
+
+    fn do_order(&mut self, order: Order) {
+        match order {
+            Order::Units { units, answer } => {
+                let merged = self.merge_units(units);
+                self.flush();
+                give(&answer, merged);
+            }
+            Order::Copy { state, answer } => {
+                let merged = self.merge_copy(&state);
+                self.flush();
+                give(&answer, merged);
+            }
+            Order::MakeCopy { answer } => {
+                self.flush();
+                self.active.figures.copies_sent.fetch_add(1, Relaxed);
+                give(&answer, braid_active::saved::save(&self.replica).collect());
+            }
+            Order::Digest { answer } => {
+                while self.read_journal() {}
+                if self.all_dirty || !self.dirty.is_empty() {
+                    self.settle();
+                }
+                self.flush();
+                give(&answer, self.replica.digest());
+            }
+            Order::Forget { region, answer } => {
+                self.forget(region);
+                give(&answer, ());
+            }
+            Order::ChangeRegion { taken } => self.change_region(taken),
+            Order::Settled => self.store_manifest(),
+            Order::OnDisk => self.has_acknowledgements = true,
+            Order::End { .. } => {}
+        }
+    }
+
+    /// Keeps a unit that is in the shadow now.
+    fn keep(&mut self, first: Stamp, bytes: UnitBytes) {
+        let Some(run) = self.replica.vector().run_of(first) else { return };
+        self.files.append(&bytes);
+        self.pending.push(Pending { first, run, bytes });
+    }
+
+    /// Keeps a unit of this server.
+    fn keep_own(&mut self, unit: &Unit) {
+        self.active.figures.own.fetch_add(1, Relaxed);
+        self.keep(unit.first, wire::encode(unit).into());
+    }
+
+    /// Brings units that wait for it to the log, and from there to the outbox.
+    fn flush(&mut self) {
+        if !self.pending.is_empty() {
+            if let Err(error) = self.files.flush() {
+                self.note_trouble(format!("its log cannot be written: {error}"));
+                return;
+            }
+            self.has_unsynced = true;
+        }
+        let mut outbox = self.active.outbox.lock();
+        if self.pending.is_empty() && outbox.applied == *self.replica.vector() {
+            drop(outbox);
+            // Their time may have come.
+            return self.active.serve_waiting();
+        }
+        for Pending { first, run, bytes } in self.pending.drain(..) {
+            outbox.backlog.push_of(first, run, bytes);
+        }
+        let most = usize::try_from(self.engine.config.active_backlog_size()).unwrap_or(usize::MAX);
+        outbox.backlog.trim(most);
+        outbox.applied = self.replica.vector().clone();
+        drop(outbox);
+        self.active.serve_waiting();
+    }
+
+    /// Says once what is wrong.
+    fn note_trouble(&self, trouble: String) {
+        let mut told = self.active.trouble.lock();
+        if *told != trouble {
+            log::warn!("Active-active: {trouble}. Nothing is sent to peers until it can be");
+            *told = trouble;
+        }
+    }
+}
+
+/// Answers; nobody may be waiting any more.
+fn give<T>(answer: &SyncSender<T>, result: T) {
+    let _ = answer.try_send(result);
+}

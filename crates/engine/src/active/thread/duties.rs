@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What has to be done now and then: ceilings, forcing the log to disk, acknowledgements, new
+//! generations of the files, and changes of who is who.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use braid_active::backlog::Backlog;
+use braid_active::replica::{Replica, State};
+use braid_active::{Region, Vector};
+use braid_base::clock::unix_ms;
+use braid_clients::pause::{PauseMode, Purpose};
+
+use super::Thread;
+use crate::active::files::{CEILING_MS, free_region, settings, state_bytes};
+use crate::active::state::Merged;
+
+/// Between two times that the log is forced to disk.
+const SYNC: Duration = Duration::from_secs(1);
+/// A new generation begins when the log has as many bytes as the state, and at least so many.
+const LOG_MIN: u64 = 64 << 20;
+/// Bytes of the journal that may wait for this thread, and how long a pause of writers is at most.
+const BEHIND_MAX: u64 = 64 << 20;
+const THROTTLE_MS: i64 = 1000;
+
+impl Thread<'_> {
+    /// Records a higher ceiling, and raises it.
+    pub(super) fn raise_ceiling(&mut self) {
+        let ceiling = self.replica.next_ceiling(unix_ms() as u64, CEILING_MS);
+        let before = std::mem::replace(&mut self.manifest.ceiling, ceiling.word());
+        match self.files.store(&self.manifest) {
+            Ok(()) => self.replica.raise_ceiling(ceiling),
+            Err(error) => {
+                self.manifest.ceiling = before;
+                self.note_trouble(format!("its manifest cannot be written: {error}"));
+            }
+        }
+    }
+
+    /// See the module.
+    pub(super) fn duties(&mut self) {
+        self.last_duties = Instant::now();
+        // Early enough that no unit has to wait for the disk.
+        if self.replica.needs_ceiling(unix_ms() as u64 + CEILING_MS / 2) {
+            self.raise_ceiling();
+        }
+        self.note_members();
+        self.sync();
+        self.acknowledge();
+        self.flush();
+        if self.files.log_bytes() > LOG_MIN.max(self.state_bytes)
+            && let Err(error) = self.begin_generation(false)
+        {
+            self.note_trouble(error);
+        }
+        let figures = &self.active.figures;
+        figures.type_conflicts.store(self.replica.type_conflicts(), Relaxed);
+        figures.tombstones.store(self.replica.tombstones() as u64, Relaxed);
+        figures.log_bytes.store(self.files.log_bytes(), Relaxed);
+    }
+
+    /// Learns of regions that links and peers have met, and records who this server is.
+    fn note_members(&mut self) {
+        let me = self.active.me.lock().clone();
+        for region in me.members.keys().filter_map(|number| Region::new(*number)) {
+            self.replica.add_member(region);
+        }
+        let members: Vec<(u8, String)> = me.members.into_iter().collect();
+        if members != self.manifest.members || me.is_settled != self.manifest.settled {
+            (self.manifest.members, self.manifest.settled) = (members, me.is_settled);
+            self.store_manifest();
+        }
+        let mut outbox = self.active.outbox.lock();
+        outbox.members = self.manifest.members.iter().cloned().collect();
+        outbox.members.insert(self.manifest.region, self.manifest.identity.clone());
+    }
+
+    /// Records the manifest; a failure is told and tried again.
+    pub(super) fn store_manifest(&mut self) {
+        self.manifest.settled = self.active.me.lock().is_settled;
+        if let Err(error) = self.files.store(&self.manifest) {
+            self.manifest.settled = false;
+            self.note_trouble(format!("its manifest cannot be written: {error}"));
+        }
+    }
+
+    /// Forces the log to disk once a second, which is what this region acknowledges.
+    fn sync(&mut self) {
+        if !self.has_unsynced || self.last_sync.elapsed() < SYNC {
+            return;
+        }
+        self.last_sync = Instant::now();
+        // Nothing waits for the log: the duties come after a flush, or this is older.
+        let logged = self.active.outbox.lock().applied.clone();
+        match self.files.sync() {
+            Ok(()) => {
+                self.has_unsynced = false;
+                self.note_on_disk(logged);
+                self.active.trouble.lock().clear();
+            }
+            Err(error) => self.note_trouble(format!("its log cannot be forced to disk: {error}")),
+        }
+    }
+
+    fn note_on_disk(&mut self, vector: Vector) {
+        self.active.outbox.lock().on_disk.insert(self.replica.region(), vector);
+    }
+
+    /// Lets garbage go that all regions have acknowledged.
+    fn acknowledge(&mut self) {
+        if std::mem::take(&mut self.has_acknowledgements) {
+            let table = self.active.outbox.lock().on_disk.clone();
+            for (region, vector) in table {
+                if region != self.replica.region() {
+                    self.replica.acknowledge(region, vector);
+                }
+            }
+        }
+        self.replica.collect_garbage();
+    }
+
+    /// Writes everything to a new state, with an empty log behind it.
+    pub(super) fn begin_generation(&mut self, is_end: bool) -> Merged {
+        let told = |error: std::io::Error| format!("its state cannot be written: {error}");
+        self.flush();
+        if !self.pending.is_empty() {
+            return Err("its log cannot be written".into());
+        }
+        let before = self.manifest.generation;
+        let state = state_bytes(&self.replica);
+        self.files.begin(before + 1, &state).map_err(told)?;
+        self.manifest.generation = before + 1;
+        self.manifest.clean = is_end;
+        if let Err(error) = self.files.store(&self.manifest) {
+            // What follows must not be lost in a log that does not count.
+            (self.manifest.generation, self.manifest.clean) = (before, false);
+            self.files.resume_log(before, |_| ()).map_err(told)?;
+            return Err(told(error));
+        }
+        self.files.forget(before);
+        self.state_bytes = state.len() as u64;
+        let vector = self.replica.vector().clone();
+        self.note_on_disk(vector);
+        Ok(())
+    }
+
+    /// A region is gone for good.
+    pub(super) fn forget(&mut self, region: Region) {
+        let number = region.number();
+        {
+            let mut me = self.active.me.lock();
+            me.gone |= 1 << number;
+            me.members.remove(&number);
+            self.manifest.gone = me.gone;
+            self.manifest.members = me.members.iter().map(|(one, name)| (*one, name.clone())).collect();
+        }
+        self.active.outbox.lock().on_disk.remove(&region);
+        self.store_manifest();
+        self.replica.remove_region(region);
+        log::info!("Active-active: region {number} is gone for good");
+    }
+
+    /// Takes another number, since a server that others know has this one. What this server has
+    /// becomes the other region's own.
+    pub(super) fn change_region(&mut self, taken: u64) {
+        {
+            let mut me = self.active.me.lock();
+            let free = free_region(taken | 1 << me.region, &me.identity);
+            let Some(region) = free.filter(|_| !me.is_settled) else { return };
+            log::info!("Active-active: region {} is another server's, this one becomes {region}", me.region);
+            me.region = region;
+            self.manifest.region = region;
+        }
+        let settings = match settings(&self.engine.config, &self.manifest) {
+            Ok(settings) => settings,
+            Err(error) => return self.note_trouble(error),
+        };
+        self.replica = Replica::new(settings, State::default());
+        {
+            let mut outbox = self.active.outbox.lock();
+            outbox.backlog = Backlog::default();
+            outbox.applied = Vector::default();
+            outbox.on_disk.clear();
+        }
+        self.pending.clear();
+        self.raise_ceiling();
+        if let Err(error) = self.begin_generation(false) {
+            self.note_trouble(error);
+        }
+        self.note_members();
+        self.all_dirty = true;
+        self.settle();
+        self.flush();
+    }
+
+    /// Has clients that write wait while the journal is far ahead of this thread, since it stands in
+    /// memory.
+    pub(super) fn throttle(&mut self) {
+        let engine = self.engine;
+        let behind = engine.keyspace.journal.end().saturating_sub(self.reader.position());
+        let now_ms = unix_ms();
+        if behind > BEHIND_MAX && now_ms >= self.throttled_until_ms - THROTTLE_MS / 2 {
+            self.throttled_until_ms = now_ms + THROTTLE_MS;
+            let until = self.throttled_until_ms;
+            engine.pause.begin(&engine.attention, Purpose::Throttle, PauseMode::Write, until, now_ms);
+        } else if behind < BEHIND_MAX / 4 && self.throttled_until_ms > 0 {
+            self.throttled_until_ms = 0;
+            engine.pause.end(&engine.attention, &engine.mailboxes, Purpose::Throttle);
+        }
+    }
+
+    /// The server ends in good order.
+    pub(super) fn end(&mut self) {
+        while self.read_journal() {}
+        if self.all_dirty || !self.dirty.is_empty() {
+            self.settle();
+        }
+        self.flush();
+        match self.begin_generation(true) {
+            Ok(()) => log::info!("Active-active: everything is on disk"),
+            Err(error) => log::warn!("Active-active: {error}; what is in the log comes back"),
+        }
+    }
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What is done with the world stopped: what peers bring, and keys that are read from the keyspace.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use braid_active::changes_between::Shown;
+use braid_active::difference::{
+    Difference, OwnedRequest, apply_with_difference, merge_with_difference, whole,
+};
+use braid_active::effect::Unit;
+use braid_active::replica::State;
+use braid_active::translate::{agree, shown};
+use braid_active::{Applied, Name, Refusal};
+use braid_base::clock::unix_ms;
+use braid_base::gate::World;
+use braid_clients::attention::{JOURNAL_FULL, SNAPSHOT_FULL};
+use braid_keyspace::Txn;
+use braid_keyspace::txn::NOTHING_EXPIRED;
+use braid_resp::request;
+
+use super::Thread;
+use crate::active::keys::{KeyName, all_keys, requests_of, shown_by};
+use crate::active::state::{Merged, UnitBytes};
+use crate::engine::Engine;
+use crate::replication::FOR_ACTIVE;
+
+/// Units that are applied, and keys that are read, while the world is stopped once.
+const UNITS: usize = 256;
+/// How long held changes wait before they look again.
+const LOOK: Duration = Duration::from_millis(1);
+/// Keys that become one unit.
+const KEYS: usize = 256;
+
+impl Engine {
+    /// The world, as soon as changes are not held back. While the server ends nothing holds them back.
+    fn world_of_active(&self, throttles: bool) -> World<'_> {
+        loop {
+            let world = self.keyspace.gate.close(None);
+            let is_full = self.attention.get() & (JOURNAL_FULL | SNAPSHOT_FULL) != 0;
+            let is_held = is_full || self.pause.current(unix_ms()).is_some() && !throttles;
+            if !is_held || self.shutdown.load(Relaxed) {
+                return world;
+            }
+            drop(world);
+            std::thread::sleep(LOOK);
+        }
+    }
+}
+
+impl Thread<'_> {
+    /// Does something with the world stopped and the shadow equal to the keyspace.
+    fn in_world<R>(&mut self, work: impl FnOnce(&mut Self, &mut Txn<'_>) -> R) -> R {
+        let engine = self.engine;
+        let world = engine.world_of_active(self.throttled_until_ms > 0);
+        // Nobody appends any more.
+        while self.read_journal() {}
+        let mut worker = self.worker.take().unwrap_or_else(|| engine.worker(0));
+        let result = engine.change_in_world(world, &mut worker, 0, NOTHING_EXPIRED, |txn| {
+            self.settle_in(txn);
+            work(self, txn)
+        });
+        self.worker = Some(worker);
+        result
+    }
+
+    /// Reads keys from the keyspace.
+    pub(super) fn settle(&mut self) {
+        self.in_world(|_, _| ());
+    }
+
+    fn settle_in(&mut self, txn: &mut Txn<'_>) {
+        let mut names = std::mem::take(&mut self.dirty);
+        if std::mem::take(&mut self.all_dirty) {
+            names.extend(all_keys(txn));
+            names.extend(self.replica.views().map(|(db, name, _, _)| (db, Box::from(&name[..]))));
+        }
+        let names: Vec<KeyName> = names.into_iter().collect();
+        for some in names.chunks(KEYS) {
+            let now_ms = unix_ms() as u64;
+            let mut all = Vec::new();
+            for name in some {
+                let requests = requests_of(txn, name);
+                let Some(there) = shown_by(&*self.values, name, &requests, now_ms) else {
+                    self.note_unmergeable(name);
+                    continue;
+                };
+                if there != shown(&self.replica, name.0, &name.1, 0) {
+                    all.push((name.0, Name::from(&name.1[..]), there));
+                }
+            }
+            self.agree(&all);
+        }
+    }
+
+    fn agree(&mut self, keys: &[(u32, Name, Shown)]) {
+        for _ in 0..2 {
+            match agree(&mut self.replica, unix_ms() as u64, keys) {
+                Ok(unit) => {
+                    if let Some(unit) = unit {
+                        self.keep_own(&unit);
+                    }
+                    return;
+                }
+                Err(Refusal::Ceiling) => self.raise_ceiling(),
+                Err(refusal) => return self.note_trouble(refusal.to_string()),
+            }
+        }
+        self.note_trouble("no stamps can be given".into());
+    }
+
+    fn note_unmergeable(&mut self, (db, key): &KeyName) {
+        let key = String::from_utf8_lossy(key).into_owned();
+        log::warn!(
+            "Active-active: the value of '{key}' in database {db} does not merge, it stays here alone"
+        );
+    }
+
+    /// Brings shadow and keyspace together at the start: what the files say counts, if there are any;
+    /// otherwise what was loaded becomes this region's own.
+    pub(super) fn meet_keyspace(&mut self, is_known: bool) {
+        // What was loaded is not read as this server's own changes.
+        self.own_until = self.engine.keyspace.journal.end();
+        if !is_known {
+            self.all_dirty = true;
+            return self.in_world(|thread, _| {
+                thread.engine.keyspace.journal.forget_database();
+            });
+        }
+        self.in_world(|thread, txn| {
+            thread.engine.keyspace.journal.forget_database();
+            let flush = OwnedRequest { database: 0, args: vec![b"FLUSHALL".to_vec()] };
+            let requests: Vec<OwnedRequest> = std::iter::once(flush).chain(whole(&thread.replica)).collect();
+            thread.run_requests(txn, &requests);
+        });
+    }
+
+    /// Applies units of a peer.
+    pub(super) fn merge_units(&mut self, units: Vec<(Unit, UnitBytes)>) -> Merged {
+        for some in units.chunks(UNITS) {
+            let outcome = self.in_world(|thread, txn| {
+                thread.with_difference(txn, |thread, now_ms, difference| {
+                    for (unit, bytes) in some {
+                        thread.merge_unit(now_ms, unit, bytes, difference)?;
+                    }
+                    Ok(())
+                })
+            });
+            outcome?;
+            self.flush();
+        }
+        Ok(())
+    }
+
+    fn merge_unit(
+        &mut self,
+        now_ms: u64,
+        unit: &Unit,
+        bytes: &UnitBytes,
+        difference: &mut Difference,
+    ) -> Merged {
+        let figures = &self.active.figures;
+        match apply_with_difference(&mut self.replica, now_ms, unit, difference) {
+            Ok(Applied::Now) => {
+                figures.merged.fetch_add(1, Relaxed);
+                self.keep(unit.first, UnitBytes::clone(bytes));
+                Ok(())
+            }
+            Ok(Applied::Known) => {
+                figures.known.fetch_add(1, Relaxed);
+                Ok(())
+            }
+            Ok(Applied::Early(missing)) => Err(format!("it leaves out what comes before: {missing:?}")),
+            Err(refusal) => Err(refusal.to_string()),
+        }
+    }
+
+    /// Merges a full copy.
+    pub(super) fn merge_copy(&mut self, state: &State) -> Merged {
+        self.in_world(|thread, txn| {
+            let applied = thread.replica.vector().clone();
+            thread.with_difference(txn, |thread, now_ms, difference| {
+                merge_with_difference(&mut thread.replica, now_ms, state, difference)
+                    .map_err(|refusal| refusal.to_string())
+            })?;
+            // What waits for the outbox was applied before.
+            thread.flush();
+            thread.active.outbox.lock().backlog.merges(&state.vector, &applied);
+            Ok::<(), String>(())
+        })?;
+        // The log has no unit for what came: a new generation has all of it.
+        self.begin_generation(false)
+    }
+
+    /// Does something to the shadow, and the difference to the keyspace.
+    fn with_difference(
+        &mut self,
+        txn: &mut Txn<'_>,
+        work: impl FnOnce(&mut Self, u64, &mut Difference) -> Merged,
+    ) -> Merged {
+        let now_ms = unix_ms() as u64;
+        let mut difference = Difference::default();
+        let outcome = work(self, now_ms, &mut difference);
+        let requests = difference.finish(&mut self.replica, now_ms);
+        self.run_requests(txn, &requests);
+        outcome
+    }
+
+    /// Runs requests in the keyspace, and journals them as one unit for others than this thread.
+    fn run_requests(&mut self, txn: &mut Txn<'_>, requests: &[OwnedRequest]) {
+        if requests.is_empty() {
+            return;
+        }
+        let engine = self.engine;
+        let journals = &engine.keyspace.settings.journals;
+        // What runs here is not journalled command by command.
+        let uses = journals.swap(0, Relaxed);
+        let mut bytes = Vec::new();
+        push_selection(&mut bytes, requests[0].database);
+        request::push(&mut bytes, &[b"MULTI"]);
+        let mut selected = requests[0].database;
+        for one in requests {
+            let args: Vec<&[u8]> = one.args.iter().map(|arg| &arg[..]).collect();
+            if one.database != selected {
+                push_selection(&mut bytes, one.database);
+                selected = one.database;
+            }
+            self.replay.select(one.database);
+            self.replay.run_streamed(engine, txn, &args);
+            request::push(&mut bytes, &args);
+        }
+        request::push(&mut bytes, &[b"EXEC"]);
+        journals.store(uses, Relaxed);
+        if uses & !FOR_ACTIVE != 0 {
+            let (journal, context) = (&engine.keyspace.journal, &mut *txn.context);
+            journal.append_received(context.slot, &mut context.journal, &bytes, false);
+            journal.forget_database();
+            self.own_until = journal.end();
+        }
+    }
+}
+
+fn push_selection(bytes: &mut Vec<u8>, db: u32) {
+    braid_journal::push_select(bytes, db);
+}

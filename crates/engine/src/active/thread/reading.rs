@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Reads the journal and turns its units into effects.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use braid_active::Refusal;
+use braid_active::translate::{EVICTED, EXPIRED, Problem, Request, translate};
+use braid_base::clock::unix_ms;
+use braid_keyspace::journal::{Loss, loss_of};
+use braid_replication::link::units::{StreamRequest, Units};
+use braid_spec::{Behavior, KeyFlags, Scope, keys};
+
+use super::Thread;
+use crate::dispatch::replay::command_of;
+
+/// Bytes of the journal that are looked at at once.
+const READ_BYTES: usize = 256 << 10;
+/// Problems that are told one by one.
+const PROBLEMS_TOLD: u64 = 16;
+
+/// A request as it is translated.
+type Args<'b> = Vec<&'b [u8]>;
+
+impl Thread<'_> {
+    /// Reads a part of the journal. True if there may be more.
+    pub(super) fn read_journal(&mut self) -> bool {
+        let engine = self.engine;
+        let journal = &engine.keyspace.journal;
+        let end = journal.complete();
+        if self.reader.position() >= end {
+            return false;
+        }
+        let (buffer, own_until) = (&mut self.buffer, self.own_until);
+        let before = buffer.len();
+        self.reader.read_placed(journal, end, |offset, bytes| {
+            if offset < own_until {
+                return bytes.len().min((own_until - offset) as usize);
+            }
+            if buffer.len() - before >= READ_BYTES {
+                return 0;
+            }
+            buffer.extend_from_slice(bytes);
+            bytes.len()
+        });
+        let buffer = std::mem::take(&mut self.buffer);
+        let mut units = std::mem::take(&mut self.units);
+        if let Err(error) = units.parse(&buffer) {
+            // It is this server's own; if it cannot be read, the keyspace says what is true.
+            log::warn!("Active-active: the journal cannot be read: {error}");
+            (self.all_dirty, self.units) = (true, Units::default());
+            return true;
+        }
+        let mut rest = units.requests();
+        while let Some(last) = rest.iter().position(|request| request.ends_unit) {
+            self.translate_unit(&units, &rest[..=last], &buffer);
+            rest = &rest[last + 1..];
+        }
+        let used = units.forget();
+        self.buffer = buffer;
+        self.buffer.drain(..used);
+        self.units = units;
+        true
+    }
+
+    fn translate_unit(&mut self, units: &Units, requests: &[StreamRequest], buffer: &[u8]) {
+        let mut all: Vec<(u32, Args<'_>)> = Vec::with_capacity(requests.len());
+        for request in requests {
+            let mut args: Args<'_> = units.args(request, buffer).collect();
+            let command = command_of(self.engine, &args);
+            if command.is_some_and(|command| command.behavior.has(Behavior::REPLAY_SELECTS)) {
+                let number = args.get(1).and_then(|text| braid_base::number::parse_i64(text));
+                self.db = number.and_then(|number| u32::try_from(number).ok()).unwrap_or(self.db);
+                continue;
+            }
+            match args.first().and_then(|name| loss_of(name)) {
+                Some(Loss::Expired) => args[0] = EXPIRED,
+                Some(Loss::Evicted) => args[0] = EVICTED,
+                None => {}
+            }
+            all.push((self.db, args));
+        }
+        if all.is_empty() {
+            return;
+        }
+        let requests: Vec<Request<'_>> =
+            all.iter().map(|(database, args)| Request { database: *database, args }).collect();
+        if let Some(problem) = self.translate(&requests) {
+            self.note_dirty(&problem, &all);
+        }
+    }
+
+    /// Translates requests as one unit. What could not be, if so.
+    pub(super) fn translate(&mut self, requests: &[Request<'_>]) -> Option<Problem> {
+        for _ in 0..2 {
+            let now_ms = unix_ms() as u64;
+            match translate(&mut self.replica, &*self.values, now_ms, requests) {
+                Ok(unit) => {
+                    if let Some(unit) = unit {
+                        self.keep_own(&unit);
+                    }
+                    return None;
+                }
+                Err(error) if error.problem == Problem::Refused(Refusal::Ceiling) => self.raise_ceiling(),
+                Err(error) => {
+                    if let Some(unit) = error.unit {
+                        self.keep_own(&unit);
+                    }
+                    return Some(error.problem);
+                }
+            }
+        }
+        Some(Problem::Refused(Refusal::Ceiling))
+    }
+
+    /// What requests write is read from the keyspace, since no effects follow from the requests.
+    fn note_dirty(&mut self, problem: &Problem, requests: &[(u32, Args<'_>)]) {
+        self.active.figures.results.fetch_add(1, Relaxed);
+        if !matches!(problem, Problem::Unknown(_)) {
+            self.requests_told += 1;
+            if self.requests_told <= PROBLEMS_TOLD {
+                log::warn!("Active-active: {problem}; the keys' values are sent instead");
+            }
+        }
+        // A command may name another database than its own (MOVE, COPY).
+        let databases = self.engine.keyspace.databases();
+        for (_, args) in requests {
+            let Some(command) = command_of(self.engine, args) else { continue };
+            if command.spec.scope_of(args) == Scope::World {
+                self.all_dirty = true;
+            }
+            for at in keys::find(command.spec, args).into_iter().flatten() {
+                if !at.flags.has(KeyFlags::RO) {
+                    self.dirty.extend((0..databases).map(|db| (db, args[at.index].into())));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Active-active replication with real servers: pairs, meshes and rings that all take writes, links
+//! that are cut and healed, servers that are killed, peers that join with data and peers that are not
+//! what they should be.
+//!
+//!   cargo test -p braid-tests --test active
+//!
+//! Whatever a test does, in the end all servers show the same: `ACTIVE DIGEST`, which is made of the
+//! values with their marks, and `DEBUG DIGEST`, of the keyspace that clients see.
+
+mod crash;
+mod pair;
+mod refused;
+mod topologies;
+
+#[path = "../replica/proxy.rs"]
+#[allow(dead_code, reason = "what only the replicas' tests need")]
+mod proxy;
+
+use braid_tests::wait::PATIENCE;
+use braid_tests::{RawClient, TestServer, Value, wait_for_within};
+
+/// A server in active mode, which knows no peer yet.
+fn server(region: u8, more: &[&str]) -> TestServer {
+    let region = region.to_string();
+    let usual = ["--active-replica", "yes", "--active-region", &region, "--enable-debug-command", "yes"];
+    TestServer::start(&[&usual[..], more].concat())
+}
+
+/// Makes servers each other's peers.
+fn link_all(servers: &[&TestServer]) {
+    for server in servers {
+        let others = servers.iter().filter(|other| other.port() != server.port());
+        link(server, &others.map(|other| other.port()).collect::<Vec<_>>());
+    }
+}
+
+/// Has a server take from those at some ports.
+fn link(server: &TestServer, ports: &[u16]) {
+    let peers = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect::<Vec<_>>().join(",");
+    server.connect().ok(&format!("CONFIG SET active-peers \"{peers}\""));
+}
+
+/// The elements of a reply; nothing is an empty text.
+fn texts(reply: &Value) -> Vec<String> {
+    let text = |one: &Value| if one.is_null() { String::new() } else { one.text().to_string() };
+    reply.elements().unwrap_or_default().iter().map(text).collect()
+}
+
+fn digests(client: &mut RawClient) -> (String, String) {
+    let active = client.call("ACTIVE DIGEST").text().to_string();
+    (active, client.call("DEBUG DIGEST").text().to_string())
+}
+
+/// Waits until all servers show the same, by their marks and by their keyspaces.
+#[track_caller]
+fn wait_until_equal(servers: &[&TestServer]) {
+    let mut clients: Vec<RawClient> = servers.iter().map(|server| server.connect()).collect();
+    let mut seen = Vec::new();
+    let equal = wait_for_within(PATIENCE, || {
+        seen = clients.iter_mut().map(digests).collect::<Vec<_>>();
+        let vectors: Vec<String> = clients.iter_mut().map(applied).collect();
+        seen.windows(2).all(|pair| pair[0] == pair[1]) && vectors.windows(2).all(|pair| pair[0] == pair[1])
+    });
+    let logs: Vec<String> = servers.iter().map(|server| server.log()).collect();
+    assert!(equal, "the servers differ: {seen:?}\n{}", logs.join("\n---\n"));
+}
+
+/// What a server has applied, as it would tell a peer.
+fn applied(client: &mut RawClient) -> String {
+    client.info_field("active", "active_applied").unwrap_or_default()
+}

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Two servers.
+
+use super::proxy::Proxy;
+use super::{link, link_all, server, texts, wait_until_equal};
+use braid_tests::{TestServer, Value, wait_for};
+
+fn all(server: &TestServer, lines: &[&str]) {
+    let mut client = server.connect();
+    for line in lines {
+        let reply = client.call(line);
+        assert!(!matches!(reply, Value::Error(_)), "{line}: {reply:?}");
+    }
+}
+
+#[test]
+fn what_is_written_on_either_side_is_on_both() {
+    let (one, two) = (server(1, &[]), server(2, &[]));
+    link_all(&[&one, &two]);
+    all(
+        &one,
+        &[
+            "SET text a",
+            "APPEND text b",
+            "SETRANGE text 3 c",
+            "SETBIT bits 7 1",
+            "INCRBY number 5",
+            "INCRBYFLOAT float 1.5",
+            "HSET hash f 1 g 2",
+            "HDEL hash g",
+            "HINCRBY hash h 3",
+            "SADD set a b c",
+            "SREM set c",
+            "ZADD sorted 1 a 2 b",
+            "ZINCRBY sorted 5 a",
+            "RPUSH list a b c",
+            "LPOP list",
+            "XADD stream * f v",
+            "XGROUP CREATE stream g 0",
+            "XREADGROUP GROUP g c COUNT 1 STREAMS stream >",
+            "SET mortal x PX 100000",
+            "EXPIRE hash 5000",
+        ],
+    );
+    all(
+        &two,
+        &[
+            "SELECT 3",
+            "SET text other",
+            "MULTI",
+            "SET in-transaction 1",
+            "RPUSH in-transaction-list a",
+            "EXEC",
+            "EVAL \"redis.call('set',KEYS[1],'x') redis.call('incr',KEYS[2])\" 2 by-script by-script-too",
+        ],
+    );
+    wait_until_equal(&[&one, &two]);
+    let mut client = two.connect();
+    assert_eq!(client.call("GET text").text(), "ab\0c");
+    assert_eq!(client.call("INCR number"), Value::Integer(6));
+    assert_eq!(client.call("XLEN stream"), Value::Integer(1));
+    assert_eq!(texts(&client.call("LRANGE list 0 -1")), ["b", "c"]);
+    wait_until_equal(&[&one, &two]);
+    assert_eq!(one.connect().call("GET number").text(), "6");
+    // From here the key is known, and its removal is of what was seen.
+    all(&one, &["DEL text hash", "FLUSHDB"]);
+    wait_until_equal(&[&one, &two]);
+    assert_eq!(client.call("DBSIZE"), Value::Integer(0));
+}
+
+/// Their bytes may differ (sparse here, dense there), so they are compared by what they count.
+#[test]
+fn hyperloglogs_are_united() {
+    let (one, two) = (server(1, &[]), server(2, &[]));
+    all(&one, &["PFADD counted a b c"]);
+    all(&two, &["PFADD counted c d", "PFADD more x", "PFMERGE more counted"]);
+    link_all(&[&one, &two]);
+    for server in [&one, &two] {
+        wait_for("the union", || server.connect().call("PFCOUNT counted") == Value::Integer(4));
+        wait_for("the merged one", || server.connect().call("PFCOUNT more") == Value::Integer(3));
+    }
+    all(&one, &["PFADD counted e"]);
+    wait_for("one more", || two.connect().call("PFCOUNT counted") == Value::Integer(5));
+}
+
+#[test]
+fn commands_whose_results_travel_as_values() {
+    let (one, two) = (server(1, &[]), server(2, &[]));
+    link_all(&[&one, &two]);
+    all(
+        &one,
+        &[
+            "SADD a 1 2 3",
+            "SADD b 2 3 4",
+            "SINTERSTORE c a b",
+            "ZADD x 1 a 2 b",
+            "ZADD y 3 b 4 c",
+            "ZUNIONSTORE z 2 x y",
+            "RPUSH l 3 1 2",
+            "SORT l STORE sorted",
+            "SET s value PX 100000",
+            "COPY s copy",
+            "RENAME s renamed",
+            "BITOP NOT inverted copy",
+            "BITFIELD field SET u8 0 200",
+            "MOVE renamed 5",
+            "GEOADD places 13.36 38.11 Palermo 15.08 37.50 Catania",
+            "GEOSEARCHSTORE near places FROMLONLAT 15 37 BYRADIUS 200 km",
+            "LMOVE l sorted LEFT RIGHT",
+            "SPOP b",
+            "GETDEL copy",
+        ],
+    );
+    wait_until_equal(&[&one, &two]);
+    let mut client = two.connect();
+    assert_eq!(client.call("SCARD c"), Value::Integer(2));
+    assert_eq!(client.call("ZSCORE z b").text(), "5");
+    assert_eq!(texts(&client.call("LRANGE sorted 0 -1")), ["1", "2", "3", "3"]);
+    assert_eq!(client.call("EXISTS s renamed copy"), Value::Integer(0));
+}
+
+/// Both sides write while they cannot hear each other. What KeyDB's users have reported of such a
+/// moment: deleted keys that come back, counters that lose increments, values that are swapped, lists
+/// and sets that lose additions, writes that lose against older ones.
+#[test]
+fn partitions_heal() {
+    let (one, two) = (server(1, &[]), server(2, &[]));
+    let (to_one, to_two) = (Proxy::new(one.port()), Proxy::new(two.port()));
+    link(&one, &[to_two.port()]);
+    link(&two, &[to_one.port()]);
+    all(
+        &one,
+        &[
+            "SET deleted x",
+            "SET swapped first",
+            "SET counter 10",
+            "RPUSH list a",
+            "SADD set a b",
+            "HSET hash f 1",
+            "ZADD board 1 player",
+            "SET extended x PX 60000",
+        ],
+    );
+    wait_until_equal(&[&one, &two]);
+    link(&one, &[]);
+    link(&two, &[]);
+    wait_for("both are alone", || {
+        [&one, &two]
+            .iter()
+            .all(|server| server.connect().info_field("active", "active_peers").as_deref() == Some("0"))
+    });
+    all(
+        &one,
+        &[
+            "DEL deleted",
+            "SET swapped of-one",
+            "INCRBY counter 5",
+            "RPUSH list one",
+            "SREM set a",
+            "HSET hash one 1",
+            "ZINCRBY board 3 player",
+            "EXPIRE extended 100000",
+            "SET only-one 1",
+        ],
+    );
+    all(
+        &two,
+        &[
+            "SET swapped of-two",
+            "INCRBY counter 7",
+            "RPUSH list two",
+            "SREM set a",
+            "SADD set a",
+            "HDEL hash f",
+            "ZINCRBY board 4 player",
+            "EXPIRE extended 5",
+            "SET only-two 2",
+        ],
+    );
+    to_one.cut();
+    to_two.cut();
+    link(&one, &[to_two.port()]);
+    link(&two, &[to_one.port()]);
+    wait_until_equal(&[&one, &two]);
+    let mut client = one.connect();
+    assert_eq!(client.call("EXISTS deleted"), Value::Integer(0), "a deleted key stays away");
+    assert_eq!(client.call("GET swapped").text(), "of-two", "the later one");
+    assert_eq!(client.call("GET counter").text(), "22");
+    assert_eq!(client.call("LLEN list"), Value::Integer(3));
+    assert_eq!(texts(&client.call("SMEMBERS set")).len(), 2, "an addition wins");
+    assert_eq!(texts(&client.call("HGETALL hash")), ["one", "1"]);
+    assert_eq!(client.call("ZSCORE board player").text(), "8");
+    assert_eq!(client.call("EXISTS only-one only-two"), Value::Integer(2));
+    let Value::Integer(left) = client.call("PTTL extended") else { panic!("no time") };
+    assert!(left > 60_000, "the longest time: {left}");
+}
+
+#[test]
+fn peers_join_with_data_on_both_sides() {
+    let (one, two) = (server(1, &[]), server(2, &[]));
+    all(&one, &["SET a 1", "SADD set one", "SET both of-one", "INCRBY sum 3"]);
+    all(&two, &["SET b 2", "SADD set two", "SET both of-two", "INCRBY sum 4"]);
+    link_all(&[&one, &two]);
+    wait_until_equal(&[&one, &two]);
+    let mut client = one.connect();
+    assert_eq!(texts(&client.call("MGET a b both")), ["1", "2", "of-two"]);
+    assert_eq!(client.call("SCARD set"), Value::Integer(2));
+    assert_eq!(client.call("GET sum").text(), "7");
+}
+
+#[test]
+fn keydbs_names_and_numbers_by_first_contact() {
+    let usual = ["--active-replica", "yes", "--enable-debug-command", "yes"];
+    let one = TestServer::start(&usual);
+    let port = one.port().to_string();
+    let two = TestServer::start(
+        &[&usual[..], &["--multi-master", "yes", "--replicaof", "127.0.0.1", &port]].concat(),
+    );
+    one.connect().ok(&format!("REPLICAOF 127.0.0.1 {}", two.port()));
+    all(&one, &["SET a 1"]);
+    all(&two, &["SET b 2"]);
+    wait_until_equal(&[&one, &two]);
+    assert_eq!(texts(&two.connect().call("MGET a b")), ["1", "2"]);
+    assert!(one.connect().info("replication").contains("role:master"), "it takes writes");
+}
+
+#[test]
+fn a_full_copy_merges_where_the_backlog_does_not_reach() {
+    let (one, two) = (server(1, &["--active-backlog-size", "64kb"]), server(2, &[]));
+    let mut client = one.connect();
+    for number in 0..2000 {
+        client.ok(&format!("SET key:{number} {number:0>100}"));
+    }
+    all(&two, &["SET mine 1", "SET key:1 of-two"]);
+    link_all(&[&one, &two]);
+    wait_until_equal(&[&one, &two]);
+    let copies = two.connect().info_field("active", "active_full_copies_merged");
+    assert_eq!(copies.as_deref(), Some("1"));
+    assert_eq!(two.connect().call("DBSIZE"), Value::Integer(2001));
+    all(&two, &["DEL key:7"]);
+    wait_until_equal(&[&one, &two]);
+    assert_eq!(one.connect().call("EXISTS key:7"), Value::Integer(0));
+}
+
+#[test]
+fn times_end_once_and_for_all() {
+    let (one, two) = (server(1, &[]), server(2, &[]));
+    link_all(&[&one, &two]);
+    all(&one, &["SET short x PX 300", "HSET hash f 1 g 2", "HPEXPIRE hash 300 FIELDS 1 f", "SET long x"]);
+    wait_until_equal(&[&one, &two]);
+    wait_for("what has ended is gone", || {
+        [&one, &two].iter().all(|server| {
+            let mut client = server.connect();
+            client.call("DBSIZE") == Value::Integer(2) && client.call("HLEN hash") == Value::Integer(1)
+        })
+    });
+    wait_until_equal(&[&one, &two]);
+}
+
+#[test]
+fn ordinary_replicas_and_append_only_files_have_what_peers_wrote() {
+    let (one, two) = (server(1, &["--repl-diskless-sync-delay", "0"]), server(2, &["--appendonly", "yes"]));
+    let port = one.port().to_string();
+    let replica = TestServer::start(&["--replicaof", "127.0.0.1", &port, "--enable-debug-command", "yes"]);
+    link_all(&[&one, &two]);
+    all(&two, &["SET a 1", "RPUSH list a b", "INCRBYFLOAT f 1.25", "SET mortal x PX 200"]);
+    all(&one, &["SET b 1", "SADD set a", "ZADD z 1 a", "SINTERSTORE s set set"]);
+    wait_until_equal(&[&one, &two]);
+    let digest = |server: &TestServer| server.connect().call("DEBUG DIGEST").text().to_string();
+    wait_for("the replica has it all", || digest(&replica) == digest(&one));
+    two.connect().ok("DEBUG LOADAOF");
+    wait_for("the file has it all", || digest(&two) == digest(&one));
+}

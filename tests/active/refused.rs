@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What is refused, with a clear line in the log and nothing applied.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, TcpListener};
+
+use super::{link, server};
+use braid_tests::{TestServer, Value, wait_for};
+
+#[test]
+fn wrong_passwords_are_refused_until_they_are_right() {
+    let (one, two) = (server(1, &["--requirepass", "secret"]), server(2, &["--masterauth", "wrong"]));
+    link(&two, &[one.port()]);
+    wait_for("the refusal", || two.log().contains("it refuses the password"));
+    two.connect().ok("CONFIG SET masterauth secret");
+    let mut client = one.connect();
+    client.ok("AUTH secret");
+    client.ok("SET a 1");
+    wait_for("the value", || two.connect().call("EXISTS a") == Value::Integer(1));
+}
+
+#[test]
+fn two_servers_with_one_number_refuse_each_other() {
+    let (one, two) = (server(5, &[]), server(5, &[]));
+    one.connect().ok("SET a 1");
+    link(&two, &[one.port()]);
+    wait_for("the refusal", || two.log().contains("region 5 is the number of another server"));
+    wait_for("the other's line", || one.log().contains("Give each server its own active-region"));
+    assert_eq!(two.connect().call("DBSIZE"), Value::Integer(0));
+    link(&one, &[one.port()]);
+    wait_for("itself", || one.log().contains("same server"));
+}
+
+/// A peer that introduces itself properly and then answers PULL with this.
+fn liar(answers: &'static [u8]) -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    std::thread::spawn(move || {
+        for connection in listener.incoming() {
+            let Ok(mut connection) = connection else { return };
+            let mut reader = BufReader::new(connection.try_clone().expect("a second handle"));
+            let mut line = String::new();
+            while reader.read_line(&mut line).is_ok_and(|count| count > 0) {
+                if line.trim_end() == "HELLO" {
+                    let hello = format!("*5\r\n:1\r\n$40\r\n{}\r\n:9\r\n:1\r\n$3\r\n512\r\n", "a".repeat(40));
+                    let _ = connection.write_all(hello.as_bytes());
+                } else if line.trim_end() == "PULL" {
+                    let _ = connection.write_all(answers);
+                }
+                line.clear();
+            }
+        }
+    });
+    port
+}
+
+#[test]
+fn peers_that_send_garbage_are_refused() {
+    let good = server(2, &[]);
+    good.connect().ok("SET good 1");
+    for (region, (answer, line)) in (11..).zip([
+        (
+            &b"*6\r\n$5\r\nunits\r\n$1\r\n0\r\n$0\r\n\r\n$0\r\n\r\n$0\r\n\r\n$3\r\nxyz\r\n"[..],
+            "makes no sense",
+        ),
+        (b"+OK\r\n", "makes no sense"),
+        (b"*1\r\n$-5\r\n", "makes no sense"),
+        (b"*5\r\n$4\r\nword\r\n$1\r\n0\r\n$0\r\n\r\n$0\r\n\r\n$0\r\n\r\n", "makes no sense"),
+        (b"*6\r\n$5\r\nunits\r\n$1\r\n0\r\n$0\r\n\r\n$0\r\n\r\n$0\r\n\r\n$1\r\n\xff\r\n", "has version 255"),
+    ]) {
+        // Each is another server to the good one.
+        let one = server(region, &[]);
+        let port = liar(answer);
+        link(&one, &[port, good.port()]);
+        wait_for("the refusal", || one.log().contains(line));
+        wait_for("what others send", || one.connect().call("EXISTS good") == Value::Integer(1));
+        assert_eq!(one.connect().call("DBSIZE"), Value::Integer(1));
+    }
+}
+
+#[test]
+fn stamps_from_the_future_are_refused() {
+    if std::process::Command::new("faketime").arg("--version").output().is_err() {
+        println!("faketime is not there: skipped");
+        return;
+    }
+    let library = [
+        "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1",
+        "/usr/lib/aarch64-linux-gnu/faketime/libfaketime.so.1",
+    ];
+    let Some(library) = library.iter().find(|path| std::path::Path::new(path).exists()) else {
+        println!("libfaketime is not there: skipped");
+        return;
+    };
+    let arguments = ["--active-replica", "yes", "--active-region", "1"].map(str::to_owned).to_vec();
+    let environment = vec![("LD_PRELOAD", (*library).into()), ("FAKETIME", "+365d".into())];
+    let ahead =
+        TestServer::start_with(braid_tests::server::Options { arguments, environment, ..Default::default() });
+    ahead.connect().ok("SET future 1");
+    let two = server(2, &[]);
+    two.connect().ok("SET here 1");
+    link(&two, &[ahead.port()]);
+    wait_for("the refusal", || two.log().contains("ahead of this server's clock"));
+    assert_eq!(two.connect().call("DBSIZE"), Value::Integer(1));
+}
+
+#[test]
+fn what_cannot_be_combined_is_refused_at_the_start() {
+    let program = braid_tests::server::program_under_test();
+    for (arguments, line) in [
+        (&["--active-replica", "yes", "--cluster-enabled", "yes"][..], "cannot be used in cluster mode"),
+        (&["--active-replica", "yes", "--group-name", "g"], "cannot be used in a group"),
+        (&["--active-peers", "a:1"], "need active-replica yes"),
+        (&["--active-replica", "yes", "--active-peers", "nowhere"], "is not host:port"),
+    ] {
+        let output = std::process::Command::new(program).args(["--port", "0"]).args(arguments).output();
+        let output = output.expect("it ran");
+        assert!(!output.status.success());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains(line), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn values_that_do_not_merge_have_no_commands() {
+    let one = server(1, &[]);
+    assert!(matches!(one.connect().call("BF.ADD b x"), Value::Error(_)));
+    let plain = TestServer::start(&[]);
+    assert!(matches!(plain.connect().call("ACTIVE PEERS"), Value::Error(_)), "only in active mode");
+}
