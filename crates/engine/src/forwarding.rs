@@ -83,10 +83,10 @@ impl Peer {
     /// Sends what is queued, until there has been nothing for a while or the node is not reached.
     fn serve(&self, engine: &Weak<Engine>) {
         let Some(engine) = engine.upgrade() else { return };
-        let ended = self.send_all(&engine);
+        // In good order the queue has been left already, and may have another thread by now.
+        let Err(why) = self.send_all(&engine) else { return };
         let mut queue = self.queue.lock();
         (queue.is_served, queue.connected_ms) = (false, 0);
-        let Err(why) = ended else { return };
         if let Some(forwarding) = engine.forwarding() {
             forwarding.lost.fetch_add(queue.requests.len() as u64, Relaxed);
         }
@@ -114,7 +114,8 @@ impl Peer {
             let mut refusal = None;
             for _ in &requests {
                 let line = connection.line().map_err(broken)?;
-                refusal = line.strip_prefix(b"-").map(|error| String::from_utf8_lossy(error).into_owned());
+                let error = line.strip_prefix(b"-");
+                refusal = error.map(|error| String::from_utf8_lossy(error).into_owned()).or(refusal);
             }
             if let Some(error) = refusal {
                 return Err(error);
@@ -149,7 +150,7 @@ impl Peer {
         }
         if queue.requests.is_empty() || queue.is_gone || engine.shutdown.load(Relaxed) {
             // Said under the lock: what is queued from now on gets a new thread.
-            queue.is_served = false;
+            (queue.is_served, queue.connected_ms) = (false, 0);
             return None;
         }
         let count = queue.requests.len().min(BATCH);
