@@ -7,6 +7,7 @@
 
 mod active;
 mod group;
+mod replication;
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
@@ -18,12 +19,9 @@ use braid_clients::attention::LOADING_BESIDE;
 use braid_clients::client_flags;
 use braid_config::Config;
 use braid_engine::Engine;
-use braid_engine::replication::report::LinkReport;
 use braid_keyspace::table::TableCursor;
 use braid_notify::SubscriptionKind;
-use braid_replication::history::{History, ID_LEN};
-use braid_replication::link::Phase;
-use braid_replication::{Replica, Stage};
+use braid_replication::Replica;
 use braid_telemetry::stats;
 use braid_telemetry::stats::ThreadStats;
 
@@ -64,7 +62,7 @@ pub const SECTIONS: &[Section] = &[
     section(&["memory"], "Memory", Usually::Shown, memory),
     section(&["persistence"], "Persistence", Usually::Shown, persistence),
     section(&["stats"], "Stats", Usually::Shown, statistics),
-    section(&["replication"], "Replication", Usually::Shown, replication),
+    section(&["replication"], "Replication", Usually::Shown, replication::write),
     section(&["cpu"], "CPU", Usually::Shown, cpu),
     section(&["module_list", "modules"], "Modules", Usually::Shown, |_| {}),
     section(&["commandstats"], "Commandstats", Usually::OnlyWithAll, command_stats),
@@ -73,7 +71,7 @@ pub const SECTIONS: &[Section] = &[
     section(&["cluster"], "Cluster", Usually::Shown, cluster),
     section(&["keyspace"], "Keyspace", Usually::Shown, keyspace),
     section(&["threads"], "Threads", Usually::OnlyWithEverything, threads),
-    section(&["links"], "Links", Usually::OnlyWithEverything, links),
+    section(&["links"], "Links", Usually::OnlyWithEverything, replication::links),
     section(&["group"], "Group", Usually::OnlyWithEverything, group::write),
     section(&["active"], "Active", Usually::OnlyWithEverything, active::write),
     section(&["hotkeys"], "Hotkeys", Usually::OnlyWithEverything, hot_keys),
@@ -460,132 +458,6 @@ fn statistics(fields: &mut Fields<'_>) {
     fields.field("acl_access_denied_cmd", fields.total(|thread| thread.denied_commands.get()));
     fields.field("acl_access_denied_key", fields.total(|thread| thread.denied_keys.get()));
     fields.field("acl_access_denied_channel", fields.total(|thread| thread.denied_channels.get()));
-}
-
-fn replication(fields: &mut Fields<'_>) {
-    let engine = fields.engine;
-    let config = &engine.config;
-    let now = clock::unix_ms();
-    let history = engine.replication.history();
-    match engine.link_report() {
-        Some(report) => link(fields, &report, &history),
-        None => fields.field("role", "master"),
-    }
-    let replicas = engine.replica_reports();
-    fields.field("connected_slaves", replicas.len());
-    if config.min_replicas_to_write() > 0 && config.min_replicas_max_lag_seconds() > 0 {
-        fields.field("min_slaves_good_slaves", engine.replication.good.load(Relaxed));
-    }
-    for (number, report) in replicas.iter().enumerate() {
-        let replica = &report.replica;
-        let lag = if replica.stage() == Stage::Online { replica.lag_seconds(now) } else { 0 };
-        // The type is Valkey's: there is one connection for full sync and stream.
-        fields.field(
-            format_args!("slave{number}"),
-            format_args!(
-                "ip={},port={},state={},offset={},lag={lag},type=replica",
-                safe_address(&replica.ip()),
-                replica.options.port,
-                replica.stage_name(),
-                report.offset
-            ),
-        );
-    }
-    let (end, kept) = (engine.keyspace.journal.end(), engine.keyspace.journal.backlog());
-    // Valkey's, of replicas with two connections.
-    fields.field("replicas_waiting_psync", 0);
-    fields.field("master_failover_state", engine.replication.failover.phase().name());
-    let (earlier_id, until) = match history.earlier() {
-        Some((id, until)) => (id.to_owned(), i64::try_from(until + 1).unwrap_or(i64::MAX)),
-        None => ("0".repeat(ID_LEN), -1),
-    };
-    fields.field("master_replid", history.id());
-    fields.field("master_replid2", earlier_id);
-    fields.field("master_repl_offset", history.offset(end));
-    fields.field("second_repl_offset", until);
-    fields.field("repl_backlog_active", u8::from(kept.is_some()));
-    fields.field("repl_backlog_size", config.repl_backlog_size());
-    // The first byte has the number 1.
-    fields.field("repl_backlog_first_byte_offset", kept.map_or(0, |kept| history.offset(kept.first) + 1));
-    fields.field("repl_backlog_histlen", kept.map_or(0, |kept| kept.len));
-}
-
-/// The fields of a replica.
-fn link(fields: &mut Fields<'_>, report: &LinkReport, history: &History) {
-    let engine = fields.engine;
-    let config = &engine.config;
-    let is_up = report.phase == Phase::Connected;
-    let applied = history.offset(engine.keyspace.journal.end());
-    fields.field("role", "slave");
-    fields.field("master_host", safe_address(&report.primary.host));
-    fields.field("master_port", report.primary.port);
-    fields.field("master_link_status", if is_up { "up" } else { "down" });
-    fields.field("master_last_io_seconds_ago", report.last_io_ms.map_or(-1, |since| since / 1000));
-    fields.field("master_sync_in_progress", u8::from(report.full_sync.is_some()));
-    fields.field("slave_read_repl_offset", applied + report.unapplied_bytes);
-    fields.field("slave_repl_offset", applied);
-    // Redis 8's names and Valkey's. The stream behind a full sync stays with the primary until that
-    // is loaded.
-    fields.same(0, &["replica_full_sync_buffer_size", "replica_full_sync_buffer_peak"]);
-    fields.same(0, &["replicas_repl_buffer_size", "replicas_repl_buffer_peak"]);
-    if let Some(sync) = &report.full_sync {
-        let total = sync.total_bytes.unwrap_or(0);
-        let left = sync.total_bytes.map_or(-1, |total| total.saturating_sub(sync.read_bytes) as i64);
-        let percent = if total > 0 { sync.read_bytes as f64 * 100.0 / total as f64 } else { 0.0 };
-        fields.field("master_sync_total_bytes", total);
-        fields.field("master_sync_read_bytes", sync.read_bytes);
-        fields.field("master_sync_left_bytes", left);
-        fields.field("master_sync_perc", format_args!("{percent:.2}"));
-        fields.field("master_sync_last_io_seconds_ago", sync.last_io_ms / 1000);
-    }
-    if !is_up {
-        // -1: it has never been up.
-        let seconds = report.down_ms.map_or(-1, |down_ms| down_ms / 1000);
-        fields.field("master_link_down_since_seconds", seconds);
-    }
-    fields.field("slave_priority", config.replica_priority());
-    fields.field("slave_read_only", u8::from(config.replica_read_only()));
-    fields.field("replica_announced", u8::from(config.replica_announced()));
-}
-
-/// Braid's own: how far links are behind, and how far full syncs are.
-fn links(fields: &mut Fields<'_>) {
-    let unknown = |bytes: Option<u64>| bytes.map_or(-1, |bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
-    if let Some(report) = fields.engine.link_report() {
-        let mut line = format!(
-            "host={},port={},state={},unapplied_bytes={},last_io_ms={},down_ms={}",
-            safe_address(&report.primary.host),
-            report.primary.port,
-            report.phase.name(),
-            report.unapplied_bytes,
-            report.last_io_ms.unwrap_or(-1),
-            report.down_ms.unwrap_or(-1)
-        );
-        if let Some(sync) = report.full_sync {
-            let total = unknown(sync.total_bytes);
-            let loaded = sync.loaded.map_or(-1.0, |share| share * 100.0);
-            let _ = write!(line, ",sync_read_bytes={},sync_total_bytes={total}", sync.read_bytes);
-            let _ = write!(line, ",sync_loaded_perc={loaded:.2}");
-        }
-        fields.field("primary", line);
-    }
-    for (number, report) in fields.engine.replica_reports().iter().enumerate() {
-        let replica = &report.replica;
-        let mut line = format!(
-            "ip={},port={},state={},lag_bytes={},lag_ms={}",
-            safe_address(&replica.ip()),
-            replica.options.port,
-            replica.stage_name(),
-            report.lag_bytes,
-            report.lag_ms
-        );
-        if let Some(sync) = report.full_sync {
-            let (sent, total) = (sync.sent_bytes, unknown(sync.total_bytes));
-            let _ = write!(line, ",sync_sent_bytes={sent},sync_total_bytes={total}");
-            let _ = write!(line, ",sync_perc={:.2}", sync.done * 100.0);
-        }
-        fields.field(format_args!("replica{number}"), line);
-    }
 }
 
 fn cpu(fields: &mut Fields<'_>) {
