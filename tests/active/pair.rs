@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Two servers.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use super::proxy::Proxy;
 use super::{link, link_all, server, texts, wait_until_equal};
-use braid_tests::{TestServer, Value, wait_for};
+use braid_tests::wait::PATIENCE;
+use braid_tests::{TestServer, Value, wait_for, wait_for_within};
 
 fn all(server: &TestServer, lines: &[&str]) {
     let mut client = server.connect();
@@ -11,6 +14,17 @@ fn all(server: &TestServer, lines: &[&str]) {
         let reply = client.call(line);
         assert!(!matches!(reply, Value::Error(_)), "{line}: {reply:?}");
     }
+}
+
+fn now_ms() -> u128 {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("a date").as_millis()
+}
+
+/// What a server has been told so far is stamped, and what is written elsewhere is later.
+fn let_time_pass(server: &TestServer) {
+    server.connect().call("ACTIVE DIGEST");
+    let stamped = now_ms();
+    wait_for("a millisecond has passed", || now_ms() > stamped + 1);
 }
 
 #[test]
@@ -163,6 +177,7 @@ fn partitions_heal() {
             "SET only-one 1",
         ],
     );
+    let_time_pass(&one);
     all(
         &two,
         &[
@@ -199,6 +214,7 @@ fn partitions_heal() {
 fn peers_join_with_data_on_both_sides() {
     let (one, two) = (server(1, &[]), server(2, &[]));
     all(&one, &["SET a 1", "SADD set one", "SET both of-one", "INCRBY sum 3"]);
+    let_time_pass(&one);
     all(&two, &["SET b 2", "SADD set two", "SET both of-two", "INCRBY sum 4"]);
     link_all(&[&one, &two]);
     wait_until_equal(&[&one, &two]);
@@ -270,4 +286,48 @@ fn ordinary_replicas_and_append_only_files_have_what_peers_wrote() {
     wait_for("the replica has it all", || digest(&replica) == digest(&one));
     two.connect().ok("DEBUG LOADAOF");
     wait_for("the file has it all", || digest(&two) == digest(&one));
+}
+
+/// The peer hears of such writes when the time is over: they must end there as well, and what was
+/// written afterwards must stay.
+#[test]
+#[ignore = "a known fault: docs/active-active.md, Limits"]
+fn writes_about_a_keys_time_mean_the_same_at_the_peer() {
+    let (one, two) = (server(1, &[]), server(2, &[]));
+    link_all(&[&one, &two]);
+    let mut client = one.connect();
+    for round in 0..20 {
+        let end = now_ms() + 30;
+        for key in 0..20 {
+            client.call(&format!("HSET h:{round}:{key} a 1"));
+            client.call(&format!("PEXPIREAT h:{round}:{key} {end}"));
+        }
+        let mut key = 0;
+        while now_ms() < end + 2 {
+            client.call(&format!("HSET h:{round}:{key} b 2"));
+            key = (key + 1) % 20;
+        }
+    }
+    wait_until_equal(&[&one, &two]);
+}
+
+#[test]
+#[ignore = "a known fault: docs/active-active.md, Limits"]
+fn claims_do_not_move_what_a_group_has_read() {
+    let (one, two) = (server(1, &[]), server(2, &[]));
+    link_all(&[&one, &two]);
+    let mut client = one.connect();
+    for id in 1..=3 {
+        client.call(&format!("XADD s {id}-1 f v"));
+    }
+    client.ok("XGROUP CREATE s g 0");
+    client.call("XCLAIM s g c 0 3-1 FORCE JUSTID");
+    let groups = client.call("XINFO GROUPS s").to_string();
+    let mut peer = two.connect();
+    let mut seen = String::new();
+    let equal = wait_for_within(PATIENCE, || {
+        seen = peer.call("XINFO GROUPS s").to_string();
+        seen == groups
+    });
+    assert!(equal, "{seen}, not {groups}");
 }

@@ -23,6 +23,8 @@ use crate::{Bytes, Name};
 pub struct Transaction<'a> {
     replica: &'a mut Replica,
     now_ms: u64,
+    /// What it does has been done before, in a keyspace that said so in its journal.
+    repeats: bool,
     /// Of the next effect.
     next: Stamp,
     effects: Vec<Effect>,
@@ -36,12 +38,32 @@ impl Replica {
         now_ms: u64,
         body: impl FnOnce(&mut Transaction),
     ) -> Result<Option<Unit>, Refusal> {
+        self.run_transaction(now_ms, false, body)
+    }
+
+    /// The same for what a keyspace's journal says. Keys and elements that this region removes when
+    /// their times come are there until the journal removes them, whatever the clock says by now.
+    pub fn repeat(
+        &mut self,
+        now_ms: u64,
+        body: impl FnOnce(&mut Transaction),
+    ) -> Result<Option<Unit>, Refusal> {
+        self.run_transaction(now_ms, true, body)
+    }
+
+    fn run_transaction(
+        &mut self,
+        now_ms: u64,
+        repeats: bool,
+        body: impl FnOnce(&mut Transaction),
+    ) -> Result<Option<Unit>, Refusal> {
         let rules = self.settings.rules;
         if self.needs_ceiling(now_ms) {
             return Err(Refusal::Ceiling);
         }
         let first = self.clock.clone().tick(now_ms, 1, &rules);
-        let mut transaction = Transaction { replica: self, now_ms, next: first, effects: Vec::new() };
+        let mut transaction =
+            Transaction { replica: self, now_ms, repeats, next: first, effects: Vec::new() };
         body(&mut transaction);
         let Transaction { effects, next, .. } = transaction;
         if effects.is_empty() {
@@ -73,13 +95,24 @@ impl Transaction<'_> {
         self.effect(Effect::Key { database, name: name.clone(), change });
     }
 
+    /// The clock by which a time is judged.
+    fn now_of(&self, time: Option<(Stamp, u64)>) -> u64 {
+        let waits = self.repeats && time.is_some_and(|(stamp, _)| self.replica.expires(stamp));
+        if waits { 0 } else { self.now_ms }
+    }
+
+    fn now_of_key(&self, database: u32, name: &[u8]) -> u64 {
+        let rules = &self.replica.settings.rules;
+        self.now_of(self.replica.key(database, name).and_then(|key| key.time(rules)))
+    }
+
     pub(crate) fn value(&self, database: u32, name: &Name) -> Option<&Value> {
-        self.replica.visible(database, name, self.now_ms)
+        self.replica.visible(database, name, self.now_of_key(database, name))
     }
 
     /// What a client sees of a key.
     pub fn view(&self, database: u32, name: &Name) -> Option<View> {
-        self.replica.view(database, name, self.now_ms)
+        self.replica.view(database, name, self.now_of_key(database, name))
     }
 
     /// Before a write to a key: removes what is hidden of it, or left of it if it is not there.
@@ -87,7 +120,7 @@ impl Transaction<'_> {
         let rules = self.replica.settings.rules;
         let key = self.replica.key(database, name);
         if let Some(key) = key
-            && key.visible(self.now_ms, &rules).is_some()
+            && key.visible(self.now_of(key.time(&rules)), &rules).is_some()
         {
             let losers = key.losers().map(|loser| Change::Clear { kind: loser.kind(), seen: loser.seen() });
             let losers: Vec<Change> = losers.collect();
@@ -191,7 +224,8 @@ impl Transaction<'_> {
     }
 
     fn shows<V: Clone>(&self, cell: &Cell<V>) -> bool {
-        cell.is_visible(self.now_ms, &self.replica.settings.rules)
+        let rules = &self.replica.settings.rules;
+        cell.is_visible(self.now_of(cell.time(rules)), rules)
     }
 
     fn hash_cell(&self, database: u32, name: &Name, field: &[u8]) -> Option<&Cell<Bytes>> {
@@ -380,6 +414,20 @@ impl Transaction<'_> {
         consumer: &Bytes,
         entries: &[(Id, u64)],
     ) {
+        let last = entries.iter().max().map(|&(id, _)| id);
+        self.group_claim(database, name, group, consumer, entries, last);
+    }
+
+    /// XCLAIM: entries go to a consumer; the group has read up to `last`, if it is given.
+    pub fn group_claim(
+        &mut self,
+        database: u32,
+        name: &Name,
+        group: &Bytes,
+        consumer: &Bytes,
+        entries: &[(Id, u64)],
+        last: Option<Id>,
+    ) {
         self.prepare(database, name);
         let Some(&(created, since)) = self.creations(database, name, group).last() else { return };
         let is_there = true;
@@ -389,7 +437,7 @@ impl Transaction<'_> {
             let pending = Pending { consumer: consumer.clone(), delivered_ms: self.now_ms, count };
             self.group(database, name, group, GroupChange::Pending { created, id, pending });
         }
-        if let Some(&(id, _)) = entries.iter().max() {
+        if let Some(id) = last {
             self.group(database, name, group, GroupChange::Deliver { created, since: Some(since), id });
         }
     }

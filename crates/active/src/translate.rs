@@ -96,7 +96,7 @@ pub fn translate(
     requests: &[Request<'_>],
 ) -> Result<Option<Unit>, TranslateError> {
     let mut problem = None;
-    let unit = replica.execute(now_ms, |transaction| {
+    let unit = replica.repeat(now_ms, |transaction| {
         for request in requests {
             let outcome = commands::translate(transaction, values, now_ms, request);
             if let Err(reason) = outcome {

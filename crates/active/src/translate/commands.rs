@@ -345,7 +345,10 @@ impl Call<'_, '_, '_> {
         let at = self.args.iter().position(|word| word.eq_ignore_ascii_case(b"RETRYCOUNT"));
         let count = at.and_then(|at| self.args.get(at + 1)).ok_or(Reason::Unknown)?;
         let count = u64::try_from(number(count)?).map_err(|_| Reason::Malformed)?;
-        self.transaction.group_deliver(self.database, &self.key, &group, &consumer, &[(id, count)]);
+        let last = self.args.iter().position(|word| word.eq_ignore_ascii_case(b"LASTID"));
+        let last = last.and_then(|at| self.args.get(at + 1)).map(|last| self::id(last)).transpose()?;
+        let entries = [(id, count)];
+        self.transaction.group_claim(self.database, &self.key, &group, &consumer, &entries, last);
         Ok(())
     }
 

@@ -37,6 +37,17 @@ fn add(sum: &mut Summary, one: &Summary) {
     sum.keys += one.keys;
 }
 
+/// Runs one history. A panic is a violation, too: some planted faults break what the code relies on.
+fn history(seed: u64, faults: Faults, traces: bool) -> Summary {
+    let run = || {
+        let mut world = World::new(seed, faults);
+        world.traces = traces;
+        world.run()
+    };
+    let panicked = || Summary { violation: Some("a panic".to_owned()), ..Summary::default() };
+    std::panic::catch_unwind(run).unwrap_or_else(|_| panicked())
+}
+
 /// Runs histories from seed `first` on all processors until one violates; its number, counted from 1,
 /// and the sum.
 fn explore(first: u64, count: u64, faults: Faults) -> (Option<(u64, String)>, Summary) {
@@ -49,7 +60,7 @@ fn explore(first: u64, count: u64, faults: Faults) -> (Option<(u64, String)>, Su
             if number >= count || number > found.load(Relaxed) {
                 return sum;
             }
-            let one = World::new(first + number, faults).run();
+            let one = history(first + number, faults, false);
             add(&mut sum, &one);
             if one.violation.is_some() {
                 found.fetch_min(number, Relaxed);
@@ -64,9 +75,8 @@ fn explore(first: u64, count: u64, faults: Faults) -> (Option<(u64, String)>, Su
     });
     let found = found.into_inner();
     let violation = (found < u64::MAX).then(|| {
-        let mut world = World::new(first + found, faults);
-        world.traces = std::env::var_os("BRAID_TRACE").is_some();
-        let what = world.run().violation.unwrap_or_default();
+        let traces = std::env::var_os("BRAID_TRACE").is_some();
+        let what = history(first + found, faults, traces).violation.unwrap_or_default();
         (found + 1, format!("seed {}, {what}", first + found))
     });
     (violation, total)

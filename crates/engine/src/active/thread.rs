@@ -181,6 +181,7 @@ impl<'e> Thread<'e> {
         self.duties();
         let keys = self.replica.views().count();
         log::info!("Active-active: this server is region {}, with {keys} keys", self.manifest.region);
+        log::warn!("Warning: active-replica is experimental and has known faults (docs/active-active.md)");
     }
 
     fn run(mut self, inbox: &Receiver<Order>) {
