@@ -10,7 +10,7 @@
 //! ([`tally`](crate::tally)) and times to live stand beside the value and follow the same rule.
 //!
 //! No cell keeps a tombstone for a value: what a replica has seen ([`Vector`]) and does not have
-//! was removed, and both effects and full copies are told by that.
+//! was removed, for effects and full copies alike.
 //!
 //! [`Mark`] is what a value needs beside it: 16 bytes, and a box for what is rare. The value itself
 //! is apart from it, so the engine may keep values where they are and marks elsewhere.

@@ -4,7 +4,7 @@
 //!
 //! A wall clock that steps back, or runs behind another region's, therefore cannot give a later
 //! write an earlier stamp. One that runs ahead would drag all regions with it, so a stamp too far
-//! ahead of the own wall clock is refused. The clock reads no time itself; it is told.
+//! ahead of the own wall clock is refused. The clock reads no time itself; callers pass it.
 
 use crate::rules::Rules;
 use crate::stamp::{Region, Stamp};

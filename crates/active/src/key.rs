@@ -3,7 +3,7 @@
 //!
 //! Regions that do not know of each other's may give a key values of different types. The last type
 //! in a fixed order shows, the same everywhere. The others are kept hidden, since a removal may have
-//! seen only one of them, until somebody who saw them writes the key: the write removes them first.
+//! seen only one of them, until a write that saw them removes them.
 //!
 //! Likewise a write that finds no key, or one whose time has come, first removes what is left of it.
 

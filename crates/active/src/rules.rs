@@ -31,7 +31,7 @@ pub struct Rules {
     pub removes_only_seen: bool,
     /// What the other side of a merge has seen and does not have was removed.
     pub merge_knows_removals: bool,
-    /// The hidden value of a type conflict is kept until somebody who saw it writes.
+    /// The hidden value of a type conflict is kept until a write that saw it.
     pub keeps_losing_types: bool,
     /// A write that creates a key removes what is left of the former one.
     pub clears_before_creating: bool,

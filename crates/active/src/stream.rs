@@ -3,9 +3,9 @@
 //! regions never give the same one; XDEL and XTRIM remove what they saw.
 //!
 //! A group is removed by XGROUP DESTROY for good: what others read and acknowledged in it meanwhile
-//! does not bring it back, since it is told of the creation that it belongs to. Groups of the same
-//! name that two regions have created are shown as one. An entry that is delivered is pending; XACK
-//! removes the deliveries that it saw.
+//! does not bring it back, since these effects name the creation that they belong to. Groups of the
+//! same name that two regions have created are shown as one. An entry that is delivered is pending;
+//! XACK removes the deliveries that it saw.
 
 use crate::stored::stored;
 use std::collections::BTreeMap;

@@ -180,7 +180,7 @@ fn is_id(text: &str) -> bool {
     text.len() == ID_LEN && text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'))
 }
 
-/// The port that clients are told: of TLS, or of plain connections.
+/// The announced port for clients: for TLS, or for plain connections.
 pub fn port(config: &Config, is_tls: bool) -> u16 {
     let (client, announced, own) = if is_tls {
         (config.cluster_announce_client_tls_port(), config.cluster_announce_tls_port(), config.tls_port())

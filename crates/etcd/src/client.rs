@@ -335,7 +335,7 @@ fn seconds_of(reply: &Value) -> Result<Option<u32>, Wrong> {
     Ok(u32::try_from(json::integer_of(reply, "TTL")?).ok().filter(|&seconds| seconds > 0))
 }
 
-/// One error for all endpoints that could not be used: the kind that most needs somebody to act.
+/// One error for all endpoints that could not be used: the kind that most needs an operator.
 fn all_of(errors: Vec<Error>) -> Error {
     let text = errors.iter().map(Error::to_string).collect::<Vec<_>>().join("; ");
     let has = |kind: fn(&Error) -> bool| errors.iter().any(kind);

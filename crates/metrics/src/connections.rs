@@ -36,7 +36,7 @@ impl Connection {
 }
 
 impl Connections {
-    /// Adds a connection; if there is no room, another one is told to close.
+    /// Adds a connection; if there is no room, asks another one to close.
     pub fn open(&self, peer: IpAddr) -> Rc<Connection> {
         let mut open = self.0.borrow_mut();
         let connection = Rc::new(Connection { peer: group(peer), closed: Notify::new() });

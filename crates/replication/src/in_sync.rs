@@ -184,7 +184,7 @@ impl InSync {
         self.word(level).load(SeqCst) > offset
     }
 
-    /// Whether somebody besides this server has to acknowledge.
+    /// Whether other servers have to acknowledge, too.
     #[inline]
     pub fn requires_any(&self) -> bool {
         self.memory.load(Relaxed) != u64::MAX
@@ -213,7 +213,7 @@ impl InSync {
         self.members.lock().required.clone()
     }
 
-    /// Says who is told of changes of the set and of the right to serve; once.
+    /// Sets the callback for changes of the set and of the right to serve; once.
     pub fn on_change(&self, tell: impl Fn() + Send + Sync + 'static) {
         // A second one would change nothing.
         let _ = self.on_change.set(Box::new(tell));
@@ -266,8 +266,8 @@ impl InSync {
 
     /// Whether the caller is to ask the replicas now: a reply waits for more than they have
     /// acknowledged, and no question is under way. One question serves all replies that wait by
-    /// then; those that come later are asked for when it has been answered. Who is told to ask calls
-    /// [`InSync::asked`] afterwards.
+    /// then; those that come later are asked for when it has been answered. A caller that gets
+    /// `true` asks, and calls [`InSync::asked`] afterwards.
     pub fn must_ask(&self, level: SyncLevel, now: u64) -> bool {
         if !self.requires_any() || self.covers(level, self.wanted.load(SeqCst)) {
             return false;

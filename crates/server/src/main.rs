@@ -82,7 +82,7 @@ fn report_failure(config: &Arc<Config>, error: &str) {
     log::error!("Exiting after an error: {}", lines.join(" "));
 }
 
-/// Runs the server until it is told to stop.
+/// Runs the server until SHUTDOWN or a signal stops it.
 fn serve(config: &Arc<Config>, arguments: &braid_config::Arguments) -> Result<(), String> {
     let loaded = config.load(arguments, &mut std::io::stdin()).map_err(|error| error.to_string())?;
     process::enter_directory(config)?;

@@ -153,7 +153,7 @@ impl<M: Model> EventLoop<M> {
         })
     }
 
-    /// Serves until the loop is told to stop.
+    /// Serves until the loop is asked to stop.
     pub fn run(mut self) {
         while !self.stopping {
             self.turn();

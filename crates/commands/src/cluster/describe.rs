@@ -28,7 +28,7 @@ use super::node_of;
 /// Added to a node's port for the port of its own connections, where nobody listens.
 const BUS_PORT_OFFSET: u16 = 10_000;
 
-/// A shard as clients are told of it.
+/// A shard as replies describe it.
 struct Shard {
     slots: ShardSlots,
     epoch: u64,
@@ -36,7 +36,7 @@ struct Shard {
     nodes: Vec<Node>,
 }
 
-/// A node as clients are told of it.
+/// A node as replies describe it.
 struct Node {
     id: Arc<str>,
     ip: String,

@@ -2,7 +2,7 @@
 //! This server's part in a group (`group-name`): threads that talk to etcd, and one that carries
 //! out what the state machine orders ([`braid_group::Member`]).
 //!
-//! The thread `group` has the state machine. It is told by messages what etcd has answered
+//! The thread `group` runs the state machine. It receives etcd's answers as messages
 //! ([`store`]), looks at the server ([`Engine::local`]), and carries the orders out ([`duty`]):
 //! roles, the members that replies wait for, and until when the server may serve. No request of a
 //! client waits for etcd.

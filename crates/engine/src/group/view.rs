@@ -25,7 +25,7 @@ impl Address {
         Address { host: host.clone(), port: if *port == 0 { *tls_port } else { *port }, tls_port: *tls_port }
     }
 
-    /// As a client is told that has come over TLS, or has not.
+    /// The address to name to a client, with the TLS port if it uses TLS.
     pub fn told_to(mut self, over_tls: bool) -> Address {
         if over_tls && self.tls_port != 0 {
             self.port = self.tls_port;

@@ -118,7 +118,7 @@ impl Engine {
         self.uncounted_bytes.store(uncounted, Relaxed);
     }
 
-    /// Shows replicas that the link is alive, and asks them what somebody wants to know. Inside of the gate.
+    /// Shows replicas that the link is alive, and sends them pending questions. Inside of the gate.
     pub fn ping_replicas(&self, context: &mut Context, now_ms: i64) {
         if !self.journals_for(FOR_REPLICAS) {
             return;

@@ -144,7 +144,7 @@ impl Engine {
         if is_wanted { Ok(world) } else { Err(LinkError::CalledOff) }
     }
 
-    /// Removes the dataset, of which clients are told.
+    /// Removes the dataset, with invalidations for the clients that track keys.
     pub(crate) fn remove_dataset(
         &self,
         txn: &mut Txn<'_>,

@@ -2,10 +2,10 @@
 //! Full syncs: when one is begun, for whom, and how it is made.
 //!
 //! A full sync is a snapshot as that of a save in the background, and there is one snapshot at a
-//! time: whoever comes while there is one waits for its end. All replicas that wait for the same
-//! parts of the dataset share a full sync, and whoever comes while it is being made takes part if
-//! the begin is still there. Unless `rdb-target` says for whom, it is made in the version of the
-//! format that Redis 7.0 knows, as a replica does not say which one it reads.
+//! time: another one waits for its end. All replicas that wait for the same parts of the dataset
+//! share a full sync, and a replica that comes while it is made joins if its start is still
+//! buffered. Unless `rdb-target` says for whom, it is made in the version of the format that Redis
+//! 7.0 knows, as a replica does not say which one it reads.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -125,7 +125,7 @@ impl Engine {
             settings.forget_functions();
         }
         let outcome = self.write_full_sync(&full_sync, cut, &settings);
-        // Whoever comes from now on waits for the next one.
+        // Replicas that come from now on wait for the next one.
         self.replication.state.lock().full_sync = None;
         full_sync.end(outcome.is_ok());
         let bytes = outcome?;

@@ -52,7 +52,7 @@ pub struct Map {
     pub shards: BTreeMap<Arc<str>, MapShard>,
     /// The shard of each slot.
     owners: Vec<Option<Arc<str>>>,
-    /// Slots that are somebody's.
+    /// Slots that have an owner.
     covered: SlotSet,
 }
 

@@ -7,8 +7,7 @@
 //! | `epoch` | a number | for ever |
 //! | `slots/<shard>` | [`ShardSlots`]: the slots of a shard, and those on their way | for ever |
 //!
-//! Whoever changes one of the others raises the epoch, and compares it: changes come one after the
-//! other.
+//! A change of any other record compares and raises the epoch, so changes are serialized.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -218,7 +218,7 @@ fn a_slot_moves_key_by_key() {
     assert_eq!(map.owner(4).map(|id| &**id), Some(id(1).as_str()));
     assert!(map.shards[&*id(0)].slots.migrating.is_empty() && map.shards[&*id(1)].slots.importing.is_empty());
     assert!(map.shards[&*id(1)].slots.config_epoch > map.shards[&*id(0)].slots.config_epoch);
-    // The others are told, too: nothing is to be done.
+    // The other shards get the command as well; it finds nothing to do.
     run(&mut store, 0, |operator| operator.set_slot(4, &SlotChange::Node(id(1)), false)).expect("it is so");
 }
 

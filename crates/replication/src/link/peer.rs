@@ -119,7 +119,7 @@ impl<S: Read + Write> Peer<S> {
         }
     }
 
-    /// A line, without its end. Empty ones are told to nobody: they show that the primary is alive.
+    /// A line, without its end. Empty lines are dropped: they are keep-alives of the primary.
     pub fn line(&mut self, watch: &impl Watch, during: &'static str) -> Result<String, LinkError> {
         let mut searched = 0;
         loop {

@@ -240,7 +240,7 @@ impl FullSync {
         }
     }
 
-    /// Waits while enough is there that nobody has taken, unless somebody else must not wait.
+    /// Waits while enough is buffered, unless the full sync must go on.
     fn wait_for_takers(&self) {
         let mut content = self.content.lock();
         while content.waiting() > AHEAD && !(self.must_go_on)() {

@@ -40,7 +40,7 @@ pub enum Order {
 pub struct Replica {
     pub record: Arc<ClientRecord>,
     pub options: ReplicaOptions,
-    /// It is told from which offset on it will get changes.
+    /// It has been sent the offset from which it will get changes.
     pub is_told: bool,
     pub since_ms: i64,
     stage: AtomicU8,

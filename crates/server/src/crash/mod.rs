@@ -58,7 +58,7 @@ pub fn install(engine: &Arc<Engine>, log: RawFd) -> Result<(), String> {
     Ok(())
 }
 
-/// Panics are told in the log, too. In release builds a signal follows, and with it the report.
+/// Panics are logged, too. In release builds a signal follows, and with it the report.
 fn tell_of_panics() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
