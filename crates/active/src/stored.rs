@@ -71,18 +71,6 @@ fn load_len(from: &mut &[u8]) -> Option<usize> {
     usize::try_from(u64::load(from)?).ok().filter(|len| *len <= from.len())
 }
 
-impl<T: Stored> Stored for Box<[T]> {
-    fn store(&self, out: &mut Vec<u8>) {
-        store_len(self.len(), out);
-        self.iter().for_each(|one| one.store(out));
-    }
-
-    fn load(from: &mut &[u8]) -> Option<Self> {
-        let len = load_len(from)?;
-        (0..len).map(|_| T::load(from)).collect()
-    }
-}
-
 impl Stored for crate::Name {
     fn store(&self, out: &mut Vec<u8>) {
         store_len(self.len(), out);
@@ -121,8 +109,8 @@ impl<T: Stored> Stored for Box<T> {
 
 /// The form of a list of some kind.
 macro_rules! sequence {
-    ($($type:ident),*) => {
-        $(impl<T: Stored> Stored for $type<T> {
+    ($($type:ty),*) => {
+        $(impl<T: Stored> Stored for $type {
             fn store(&self, out: &mut Vec<u8>) {
                 store_len(self.len(), out);
                 self.iter().for_each(|one| one.store(out));
@@ -135,7 +123,7 @@ macro_rules! sequence {
         })*
     };
 }
-sequence!(Vec, VecDeque);
+sequence!(Vec<T>, VecDeque<T>, Box<[T]>);
 
 impl<A: Stored, B: Stored> Stored for (A, B) {
     fn store(&self, out: &mut Vec<u8>) {

@@ -33,7 +33,6 @@ use crate::Name;
 use crate::changes_between::Shown;
 use crate::effect::Unit;
 use crate::replica::{Refusal, Replica};
-use crate::stream::Id;
 use crate::view::View;
 
 /// Why one request has no translation.
@@ -136,10 +135,4 @@ pub fn shown(replica: &Replica, database: u32, name: &[u8], now_ms: u64) -> Show
     let view = replica.view(database, name, now_ms)?;
     let time = replica.key(database, name).and_then(|key| key.time(replica.rules()));
     Some((view, time.map(|(_, time)| time)))
-}
-
-/// The ID that XADD gives an entry in active mode (mode `strict`): it names the region, so that no
-/// two regions give the same.
-pub fn stream_id(last: Id, now_ms: u64, replica: &Replica) -> Option<Id> {
-    Id::next(last, now_ms, replica.region())
 }

@@ -6,7 +6,8 @@
 //! on its way are removed after the walk.
 
 use braid_engine::{Call, Row};
-use braid_keyspace::scan as walk;
+use braid_keyspace::{Entry, scan as walk};
+use braid_resp::Protocol;
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult, Flags, Group, Scope};
 use braid_types::scan_options::{ScanExtras, ScanOptions, parse_cursor, reply_cursor};
@@ -39,25 +40,45 @@ fn scan(call: &mut Call) -> CommandResult {
     let options = ScanOptions::parse(&call.args[2..], ScanExtras { kind: true, bare: None })?;
     check_may_walk(call)?;
     let (keyspace, db, now) = (call.keyspace.keyspace(), call.keyspace.db(), call.now());
-    let mut found = ReplyBuffer::new(call.reply.protocol);
-    let mut count = 0;
-    let mut expired: Vec<Vec<u8>> = Vec::new();
-    let next = walk::scan(keyspace, db, cursor, options.count, |entry| {
+    let mut found = FoundKeys::new(call.reply.protocol);
+    let next = walk::scan(keyspace, db, cursor, options.count, |entry| found.visit(&options, entry, now));
+    reply_cursor(call.reply, next, found.count);
+    found.write(call.reply);
+    expire_found(call, &found.expired);
+    Ok(())
+}
+
+/// What a walk over keys has found.
+pub(crate) struct FoundKeys {
+    keys: ReplyBuffer,
+    pub count: usize,
+    pub expired: Vec<Vec<u8>>,
+}
+
+impl FoundKeys {
+    pub fn new(protocol: Protocol) -> FoundKeys {
+        FoundKeys { keys: ReplyBuffer::new(protocol), count: 0, expired: Vec::new() }
+    }
+
+    /// Takes a key if the options want it.
+    #[inline]
+    pub fn visit(&mut self, options: &ScanOptions<'_>, entry: Entry<'_>, now: i64) {
         let key = entry.key();
         if !options.matches(key) {
             return;
         }
         if entry.is_expired(now) {
-            expired.push(key.to_vec());
+            self.expired.push(key.to_vec());
         } else if options.kind.allows(entry.value_type()) {
-            found.bulk(key);
-            count += 1;
+            self.keys.bulk(key);
+            self.count += 1;
         }
-    });
-    reply_cursor(call.reply, next, count);
-    call.reply.raw(found.as_contiguous().expect("keys are copied, not attached"));
-    expire_found(call, &expired);
-    Ok(())
+    }
+
+    /// Writes the keys behind their number.
+    pub fn write(&mut self, reply: &mut ReplyBuffer) {
+        reply.raw(self.keys.as_contiguous().expect("keys are copied, not attached"));
+    }
 }
 
 /// Removes keys that a walk has found past their expiry.

@@ -14,13 +14,12 @@ use braid_base::crc::{HASH_SLOTS, key_hash_slot};
 use braid_base::number;
 use braid_engine::{Call, Engine};
 use braid_keyspace::scan as walk;
-use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult};
 use braid_types::scan_options::{ScanExtras, ScanOptions, TypeFilter};
 
 use super::node_of;
 use super::operators::slot_of_text;
-use crate::scan::{check_may_walk, expire_found};
+use crate::scan::{FoundKeys, check_may_walk, expire_found};
 
 /// A short hash tag of each slot.
 static TAGS: LazyLock<Vec<Box<[u8]>>> = LazyLock::new(tags);
@@ -119,9 +118,9 @@ pub(super) fn cluster_scan(call: &mut Call) -> CommandResult {
         (None, ..) => Some(Err(only.or(of_pattern).unwrap_or(0))),
     };
     match place {
-        None => reply(call, None, 0, None),
+        None => reply(call, None, None),
         // The slot may be another node's.
-        Some(Err(slot)) => reply(call, Some(Place { slot, cursor: 0 }), 0, None),
+        Some(Err(slot)) => reply(call, Some(Place { slot, cursor: 0 }), None),
         Some(Ok(place)) => walk_from(call, place, &options, only.or(of_pattern).is_some()),
     }
     Ok(())
@@ -151,24 +150,14 @@ fn walk_from(call: &mut Call, from: Place, options: &ScanOptions<'_>, stays: boo
     let view = call.engine.cluster_view();
     let is_here = |slot: u16| view.as_ref().is_none_or(|view| view.owns(slot));
     let (keyspace, db, now) = (call.keyspace.keyspace(), call.keyspace.db(), call.now());
-    let mut found = ReplyBuffer::new(call.reply.protocol);
-    let (mut count, mut visited, mut expired) = (0, 0, Vec::new());
+    let (mut found, mut visited) = (FoundKeys::new(call.reply.protocol), 0);
     let mut place = Some(from);
     while let Some(Place { slot, cursor }) =
         place.filter(|place| visited < options.count && is_here(place.slot))
     {
         let next = walk::scan_slot(keyspace, slot, db, cursor, options.count - visited, |entry| {
             visited += 1;
-            let key = entry.key();
-            if !options.matches(key) {
-                return;
-            }
-            if entry.is_expired(now) {
-                expired.push(key.to_vec());
-            } else if options.kind.allows(entry.value_type()) {
-                found.bulk(key);
-                count += 1;
-            }
+            found.visit(options, entry, now);
         });
         place = match next {
             0 if stays || slot + 1 == HASH_SLOTS => None,
@@ -176,19 +165,19 @@ fn walk_from(call: &mut Call, from: Place, options: &ScanOptions<'_>, stays: boo
             cursor => Some(Place { slot, cursor }),
         };
     }
-    reply(call, place, count, Some(&mut found));
-    expire_found(call, &expired);
+    reply(call, place, Some(&mut found));
+    expire_found(call, &found.expired);
 }
 
-fn reply(call: &mut Call, next: Option<Place>, count: usize, keys: Option<&mut ReplyBuffer>) {
+fn reply(call: &mut Call, next: Option<Place>, found: Option<&mut FoundKeys>) {
     call.reply.array(2);
     match next {
         Some(place) => call.reply.bulk(&place.to_text(call.engine)),
         None => call.reply.bulk(b"0"),
     }
-    call.reply.array(count);
-    if let Some(keys) = keys {
-        call.reply.raw(keys.as_contiguous().expect("keys are copied, not attached"));
+    call.reply.array(found.as_ref().map_or(0, |found| found.count));
+    if let Some(found) = found {
+        found.write(call.reply);
     }
 }
 
