@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use braid_tidy::{Tree, Violation, allowed, check};
 
-const CLEAN: [(&str, &str); 18] = [
+const CLEAN: [(&str, &str); 20] = [
     ("crates/base/Cargo.toml", "[package]\nname = \"braid-base\"\n[dependencies]\nmemchr.workspace = true\n"),
     (
         "crates/base/src/lib.rs",
@@ -46,6 +46,15 @@ const CLEAN: [(&str, &str); 18] = [
     ("crates/engine/src/stats.rs", "pub fn get(name: &str) -> bool { name == \"get\" }\n"),
     ("docs/architecture.md", "See `engine/dispatch.rs`, entry/block.rs and crates/base; `<family>.rs`.\n"),
     ("docs/compatibility.md", "| command | since |\n|---|---|\n| GET | 1.0.0 |\n| CLIENT KILL | 2.4.0 |\n"),
+    (
+        "tests/nightly",
+        "#!/usr/bin/env bash\nmiri() { cargo miri test; }\ncrash() { true; }\npieces=(\"$@\")\n\
+         [ $# != 0 ] || pieces=(miri crash)\n",
+    ),
+    (
+        ".github/workflows/nightly.yml",
+        "jobs:\n  matrix:\n    piece: [miri, crash]\n  steps:\n  - run: tests/nightly ${{ matrix.piece }}\n",
+    ),
     ("CONTRIBUTING.md", "# Contributing\n\n```unsafe\ncrates/keyspace/src/entry.rs\n```\n"),
 ];
 
@@ -238,6 +247,28 @@ fn command_recognised_by_its_name() {
             reports(file, &format!("fn f() -> bool {{ {test} }}\n"), "command-name", file);
         }
     }
+}
+
+#[test]
+fn workflow_naming_what_is_not_there() {
+    let workflow = ".github/workflows/nightly.yml";
+    for call in ["tests/none", "tests/nightly mirri", "FAST=1 tests/nightly --fast", "cd .; tests/gone x"] {
+        reports(workflow, &format!("  - run: {call}\n"), "workflows", workflow);
+    }
+    let script = "tests/nightly";
+    reports(script, "other() { tests/other || true; }\n", "workflows", script);
+    let known = "  - run: tests/nightly miri --test && tests/nightly crash -p some # tests/none\n";
+    assert_eq!(planted(workflow, known).len(), 1, "only the option");
+}
+
+#[test]
+fn workflow_without_a_piece_of_the_nightly_script() {
+    let mut files = tree();
+    let nightly = files.get_mut("tests/nightly").expect("the script");
+    *nightly = nightly.replace("miri crash", "miri crash jepsen");
+    let found = check(&Tree::new(files));
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].rule == "workflows" && found[0].message.contains("jepsen is not in the matrix"));
 }
 
 #[test]

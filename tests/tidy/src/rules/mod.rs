@@ -9,13 +9,14 @@ mod layers;
 mod lengths;
 mod unsafety;
 mod unused;
+mod workflows;
 
 use crate::{Tree, Violation};
 
 pub type Rule = fn(&Tree) -> Vec<Violation>;
 
 /// All rules by name.
-pub const ALL: [(&str, Rule); 12] = [
+pub const ALL: [(&str, Rule); 13] = [
     (layers::NAME, layers::check),
     (circles::NAME, circles::check),
     (lengths::FILES, lengths::files),
@@ -28,6 +29,7 @@ pub const ALL: [(&str, Rule); 12] = [
     (unsafety::FORBID, unsafety::forbid),
     (commands::NAME, commands::check),
     (unused::NAME, unused::check),
+    (workflows::NAME, workflows::check),
 ];
 
 fn violation(rule: &'static str, place: &str, line: usize, message: String) -> Violation {
