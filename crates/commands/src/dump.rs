@@ -136,7 +136,7 @@ fn restore(call: &mut Call) -> CommandResult {
         _ => Some(ttl.saturating_add(call.clock_ms())),
     };
     if expire_at.is_some_and(|at| at <= call.now()) {
-        // Born expired: all that is left of it is that the old value goes.
+        // Already expired: it only removes the old value.
         if call.keyspace.delete(key) {
             call.keyspace.journal_removal(key, Removal::Server);
         }

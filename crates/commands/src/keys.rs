@@ -245,7 +245,7 @@ pub(crate) fn look<'k>(keyspace: &'k Txn<'_>, key: &[u8]) -> Option<Entry<'k>> {
     found
 }
 
-/// As [`look`], without telling anybody that there is no such key.
+/// As [`look`], without a keymiss event if there is no such key.
 fn inspect<'k>(keyspace: &'k Txn<'_>, key: &[u8]) -> Option<Entry<'k>> {
     let found = keyspace.peek(key);
     let counters = &keyspace.context.counters;
@@ -490,9 +490,9 @@ fn randomkey(call: &mut Call) -> CommandResult {
 /// With at least so many keys in the database, KEYS goes from shard to shard in the background.
 const MANY_KEYS: usize = 50_000;
 
-/// The keys of a small database, or within a transaction or script, are those of one moment. Of a
-/// large one each key that is there throughout is told once; keys that come or go meanwhile may be
-/// among them, or not.
+/// For a small database, and within a transaction or script, the reply has the keys of one moment.
+/// For a large one it has each key that exists throughout once; keys that are added or removed
+/// meanwhile may or may not be in it.
 fn keys(call: &mut Call) -> CommandResult {
     let db = call.keyspace.db();
     if call.keyspace.keyspace().len(db).0 >= MANY_KEYS && call.may_leave(true) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! MIGRATE: what it is asked for. How keys are moved is in `engine/migrate.rs`.
+//! MIGRATE: row and arguments. `engine/migrate.rs` moves the keys.
 
 use std::time::Duration;
 

@@ -52,7 +52,7 @@ pub const COMMANDS: &[Row] = &[Row::container("sentinel", Group::Server, SUBCOMM
         "Depends on subcommand.",
     )];
 
-/// Whether the client is connected to the port of TLS: it is told of others'.
+/// Whether the client is connected to the TLS port: it then gets the TLS ports of other servers.
 fn came_over_tls(call: &Call) -> bool {
     let tls_port = call.engine.config.tls_port();
     tls_port != 0 && call.session.record.local_address.to_string().ends_with(&format!(":{tls_port}"))

@@ -57,7 +57,7 @@ impl Engine {
     }
 
     /// Loads the append-only file while the world is stopped. Nothing may expire in the transaction
-    /// ([`NOTHING_EXPIRED`]). `at_start`: serve clients in between.
+    /// ([`NOTHING_EXPIRED`]). `at_start`: serve clients between slices.
     pub fn load_append_only(&self, txn: &mut Txn<'_>, at_start: bool) -> Result<AofLoaded, AofLoadError> {
         debug_assert_eq!(txn.now(), NOTHING_EXPIRED);
         let folder = self.append_only_folder();
@@ -66,7 +66,7 @@ impl Engine {
             Ok(manifest)
         });
         let manifest = loaded.inspect_err(|error| {
-            // At start the reason why there is no server is told in one line.
+            // At start the caller logs the reason in one line.
             if !at_start {
                 error.messages().iter().for_each(|line| log::warn!("{line}"));
             }

@@ -53,7 +53,7 @@ impl ClusterView {
         self.shard.is_some() && self.map.owner(slot) == self.shard.as_ref()
     }
 
-    /// Slots that this server serves to everybody without a further look.
+    /// Slots that this server serves to all clients without a further check.
     fn plain_slots(&self) -> SlotSet {
         if !self.leads {
             return SlotSet::default();
@@ -111,7 +111,7 @@ impl ClusterMap {
         self.view().map.node(id).is_none() && forgotten.iter().any(|(known, _)| **known == *id)
     }
 
-    /// Goes by another view from now on. `require_all`: the cluster serves all slots or none.
+    /// Replaces the view. `require_all`: the cluster serves all slots or none.
     pub(crate) fn publish(&self, view: ClusterView, require_all: bool) {
         let plain = match !require_all || view.map.is_complete() {
             true => view.plain_slots(),

@@ -430,7 +430,7 @@ fn refuse(request: &mut Request<'_>, command: Option<&Command>, error: &CommandE
     reply.error_bytes(&line);
 }
 
-/// Runs a command that has passed all checks. Nothing if it is to be checked again.
+/// Runs a command that has passed all checks. `None` if it must be checked again.
 #[inline]
 fn run(request: &mut Request<'_>, command: &Command, hash: u64) -> Option<Outcome> {
     let reply_start = request.reply.len();
@@ -466,7 +466,7 @@ fn run(request: &mut Request<'_>, command: &Command, hash: u64) -> Option<Outcom
     Some(Outcome::Done)
 }
 
-/// Runs a command under its locks: whether it ended with an error, and what is left to do for it.
+/// Runs a command under its locks. Returns whether it failed, and its follow-up work.
 #[inline]
 fn run_under(request: &mut Request<'_>, command: &Command, locks: LockSet<'_>) -> (bool, Option<FollowUp>) {
     let now = request.now();

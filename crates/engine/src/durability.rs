@@ -90,7 +90,7 @@ impl Call<'_, '_> {
         if let Some(blocked) = &self.session.blocked {
             engine.durability.waiters.lock().push((acks, Arc::clone(&blocked.waiter)));
             engine.ask_replicas(self.keyspace.context);
-            // The condition may have been met in between.
+            // The condition may have been met meanwhile.
             engine.durability.serve(engine);
         }
         Ok(())

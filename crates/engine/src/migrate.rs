@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! MIGRATE: keys go to another server by RESTORE there, and are deleted here.
 //!
-//! Stock servers stand still until the target has answered. Here a thread of its own does the work
-//! while the client waits (`background.rs`) and all others are served, but those that name one of
-//! the keys for writing: they are held back, as by a pause (`dispatch/checks.rs`). The thread
+//! Stock servers block until the target has answered. Here a separate thread does the work while
+//! the client waits (`background.rs`) and all others are served. Only commands that write to one of
+//! the keys are held back, as by a pause (`dispatch/checks.rs`). The thread
 //!
-//! 1. claims the keys ([`Migrations`]), which holds writers back, and lets the commands end that
-//!    were begun before;
+//! 1. claims the keys ([`Migrations`]), which holds writers back, and waits for commands that began
+//!    before;
 //! 2. shares the values (`keyspace/reader.rs`), which holds each key's lock for microseconds, and
 //!    watches them from then on;
 //! 3. sends them and reads the replies, holding nothing;
 //! 4. stops the world for a moment and deletes each acknowledged key that has not changed since it
 //!    was shared. So no change is lost, and a key is never seen to come back.
 //!
-//! What names no keys may change one nevertheless: a script that reaches keys it has not declared, a
-//! push that serves a client which moves elements on, FLUSHALL. Such a key is sent again from step
-//! 2 on, with REPLACE, since what is there now is our own older copy; one that is gone is removed
-//! there. After some rounds the last one is done with the world stopped. A client that goes away
-//! does not end this: its keys would be in two places. Pauses of writes hold step 4 back; a server
-//! that has become a replica gives up.
+//! A key may change nevertheless, by commands that do not name it: a script with undeclared keys, a
+//! push that serves a waiting BLMOVE, FLUSHALL. Such a key is sent again from step 2 on, with
+//! REPLACE, since the target has our own older copy; a deleted one is removed there. After some
+//! rounds the last one runs with the world stopped. A client that disconnects does not end this:
+//! its keys would be in two places. Pauses of writes hold step 4 back; a server that has become a
+//! replica gives up.
 //!
 //! A key has one MIGRATE at a time: otherwise one would take another's deletion for a DEL of a
 //! client and remove the key at the target, too. In a transaction or script all happens at one
@@ -168,7 +168,7 @@ impl Item {
         Item { key, version, is_there, content, watch, outcome: Outcome::Unanswered, has_next: false }
     }
 
-    /// Its key is to be deleted here.
+    /// Whether its key must be deleted here.
     fn has_moved(&self) -> bool {
         self.outcome == Outcome::Acknowledged && !matches!(self.content, Content::Gone)
     }
@@ -365,7 +365,8 @@ impl Engine {
         }))
     }
 
-    /// Deletes keys, with all that follows from it, if they are to be deleted when nothing else runs.
+    /// Deletes keys, with all that follows from it, if `is_wanted` still holds once the world is
+    /// stopped.
     ///
     /// # Errors
     /// If this server has become a replica, or is about to end.
@@ -383,7 +384,7 @@ impl Engine {
         deleted.map(drop).map_err(|failure| failure.error())
     }
 
-    /// Deletes the keys that have arrived as they still are; the others are to be sent again.
+    /// Deletes the keys that have not changed since they were sent; the others must be sent again.
     fn commit(&self, db: u32, items: &[Item], claims: &Claims<'_>) -> Committed {
         let committed = self.change_all(db, |txn| {
             let now = txn.now();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Replication as the engine does it: roles, replicas and what they are sent, the link to a primary.
+//! The engine's part of replication: roles, attached replicas, the link to a primary.
 //!
-//! The primary's side: a replica says what it is (REPLCONF) and asks for the changes behind an
+//! The primary's side: a replica introduces itself (REPLCONF) and asks for the changes behind an
 //! offset (PSYNC). If the journal's backlog still has them, the replica is *online* at once.
 //! Otherwise it waits for a full sync: the first loop's cron begins one for all that wait
 //! ([`full_syncs`]), whose cut has an offset in the journal; the stream of changes goes on from
@@ -12,12 +12,12 @@
 //! ([`dataset`]), and applies the stream ([`apply`]). The received bytes go to the journal as they
 //! are, so append-only file, backlog and sub-replicas read them there as on a primary.
 //!
-//! Inside of the server offsets are the journal's; on the wire and in INFO they are the history's
+//! Offsets inside the server are the journal's; on the wire and in INFO they are the history's
 //! (`braid_replication::history`).
 //!
-//! Locks: `Replication::state` is held for looks and changes of lists only. Its holder neither
-//! enters nor closes the gate, nor waits for anything else but locks within which nothing more is
-//! taken (the journal's, a full sync's, a mailbox's).
+//! Locks: `Replication::state` is held only to read and change its lists. Its holder neither enters
+//! nor closes the gate, and takes no other locks than leaf locks (the journal's, a full sync's, a
+//! mailbox's).
 
 mod apply;
 mod crew;
@@ -275,7 +275,7 @@ impl Engine {
         self.keyspace.journal.wants_bell(seen)
     }
 
-    /// Rings the bells of the loops that want to know of what is journalled.
+    /// Rings the bells of the loops that wait for journalled changes.
     pub(crate) fn tell_feeders(&self) {
         for slot in self.replication.loops.lock().drain(..) {
             self.mailboxes[slot].ring();

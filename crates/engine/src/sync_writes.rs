@@ -2,10 +2,10 @@
 //! Synchronous writes: replies that wait until every in-sync member of the group has acknowledged
 //! what they may reveal, and the fence: whether this server may serve at present.
 //!
-//! Who is in the set, and until when this server may serve, is the group's affair
+//! The group decides who is in the set, and until when this server may serve
 //! ([`braid_replication::in_sync`]). The loops hold the replies
-//! (`threading/event_loop/durable_replies.rs`); here is when they may go, and the questions to
-//! replicas that make acknowledgements come soon.
+//! (`threading/event_loop/durable_replies.rs`); this file decides when they may go, and asks the
+//! replicas, so that acknowledgements come soon.
 
 pub mod state;
 
@@ -30,7 +30,7 @@ use state::{MemberWait, NOT_KNOWN, Revealed, Settled, WAITS_FOR_MEMBERS};
 pub const UNCERTAIN: &str =
     "UNCERTAIN The outcome is unknown: not every in-sync replica has acknowledged in time.";
 
-/// Error of a server that waits for nobody's acknowledgement.
+/// Error of a server outside of any group.
 pub const NO_GROUP: &str = "ERR Synchronous writes need a group: this server is in none";
 
 const NANOS_PER_MS: u64 = 1_000_000;
@@ -41,13 +41,13 @@ impl Engine {
         self.group.is_some() || self.sync_writes.is_debugged.load(Relaxed)
     }
 
-    /// For tests: DEBUG IN-SYNC says what a group would say.
+    /// For tests: DEBUG IN-SYNC stands in for a group.
     pub fn debug_sync_writes(&self) {
         self.sync_writes.is_debugged.store(true, Relaxed);
         self.apply_sync_writes();
     }
 
-    /// A client wants its replies to wait, from now on perhaps.
+    /// Notes that a client has asked for durable replies.
     pub fn note_durable_client(&self) {
         self.sync_writes.has_durable.store(true, Relaxed);
         self.apply_sync_writes();
@@ -86,8 +86,8 @@ impl Engine {
         let has_group = self.has_group();
         let is_default = has_group && config.sync_writes();
         sync.is_default.store(is_default, Relaxed);
-        // Also while nobody is required, or this server is not primary any more: what was executed
-        // before has to be told from what comes later.
+        // Also while no member is required, or this server is no longer primary: replies to earlier
+        // commands must be distinguished from later ones.
         let any_waits = has_group && (is_default || sync.has_durable.load(Relaxed));
         sync.set_reason(WAITS_FOR_MEMBERS, any_waits);
         let others = set.size().saturating_sub(1);
@@ -178,7 +178,7 @@ impl Engine {
         }
     }
 
-    /// Asks the replicas, and remembers when. False if nobody would hear. Inside of the gate.
+    /// Asks the replicas, and remembers when. False if there is none to ask. Inside of the gate.
     pub fn append_question(&self, context: &mut Context) -> bool {
         if !self.journals_for(FOR_REPLICAS) {
             return false;
@@ -193,8 +193,8 @@ impl Engine {
         true
     }
 
-    /// What a reply to what has been executed by now may reveal, to a client that waits for members
-    /// or to one that does not.
+    /// What a reply to the commands executed so far may reveal. `for_members`: to a client that
+    /// waits for members.
     pub fn revealed(&self, for_members: bool, losses: u64) -> Revealed {
         let (offset, set) = (self.keyspace.journal.end(), &self.replication.in_sync);
         let members = for_members.then(|| MemberWait {
@@ -253,7 +253,7 @@ impl Engine {
     }
 
     fn is_in_own_file(&self, offset: u64) -> bool {
-        // A server that is not the primary of a group waits for nobody.
+        // A server that is not the primary of a group waits for no member.
         self.replication.in_sync.size() == 0 || self.own_synced() >= offset
     }
 
@@ -284,7 +284,7 @@ impl Engine {
         }
     }
 
-    /// Milliseconds after which a held reply is to be looked at though nothing has been told.
+    /// Milliseconds after which a held reply is checked again without any news.
     pub fn hold_patience_ms(&self, wait: &MemberWait) -> i64 {
         if self.sync_level() == SyncLevel::Disk {
             // Replicas do not tell when they have synced: they are asked again and again.

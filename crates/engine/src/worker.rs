@@ -22,7 +22,7 @@ pub struct Worker {
     pub(crate) now_ms: i64,
     /// The attention bit `FENCED` if this server may not serve the batch, else 0.
     pub fence: u64,
-    /// Commands that read or write keys are to be told from others: replies wait for members.
+    /// Commands that read or write keys must be distinguished: their replies wait for members.
     pub notes_data: bool,
     hot_keys: Arc<HotKeys>,
     /// Last seen version of `hot_keys`.

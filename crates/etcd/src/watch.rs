@@ -136,7 +136,7 @@ impl Watch {
     }
 
     /// The next changes; none if nothing came within the pause. Blocks for two pauses at most.
-    /// Everything but a refusal and [`Error::Compacted`] is to be answered with a new watch.
+    /// After any error but a refusal and [`Error::Compacted`], begin a new watch.
     pub fn wait(&mut self) -> Result<Option<Batch>, Error> {
         if self.is_over {
             return Err(Error::Unreachable("the watch is over".into()));

@@ -87,7 +87,7 @@ pub struct Orders {
     pub at_disk: bool,
     /// Until when it may serve; `u64::MAX`: for ever, 0: not at all.
     pub serve_until: u64,
-    /// To be sent to etcd; its outcome is to be told ([`Member::settle`]).
+    /// To send to etcd; pass its outcome to [`Member::settle`].
     pub transaction: Option<Transaction>,
     /// To be written under this server's name, if it is not so already.
     pub offer: Option<Offer>,

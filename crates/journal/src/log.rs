@@ -489,7 +489,7 @@ impl Reader {
         self.read_placed(journal, end, |_, bytes| visit(bytes));
     }
 
-    /// As [`Reader::read`]; `visit` is told the offset of each piece, too.
+    /// As [`Reader::read`], with the offset of each piece.
     pub fn read_placed(&mut self, journal: &Journal, end: u64, mut visit: impl FnMut(u64, &[u8]) -> usize) {
         debug_assert!(end <= journal.end());
         let mut at = self.position();

@@ -69,6 +69,6 @@ pub const NEW: Event = Event { class: class::NEW, name: "new" };
 /// Receives events. Called under the key's lock: it must neither take a shard's lock nor wait.
 pub trait Observer: Send + Sync {
     /// Reports an event of a key. `slot` is the calling thread's; `old` is the lost value, if such
-    /// values are to be reported (see [`Settings::events_with_values`](crate::keyspace::Settings)).
+    /// values are reported (see [`Settings::events_with_values`](crate::keyspace::Settings)).
     fn event(&self, slot: usize, db: u32, event: Event, key: &[u8], old: Option<&[u8]>);
 }

@@ -3,11 +3,11 @@
 
 use braid_base::crc::{HASH_SLOTS, key_hash_slot};
 
-/// Bits of a hash that tell the slot.
+/// Bits of a hash that hold the slot.
 pub(crate) const SLOT_BITS: u32 = HASH_SLOTS.ilog2();
 
-/// The hash of a key whose keyed hash is given: the slot, then what fits of the keyed bits. Out of
-/// line, for the sake of standalone servers.
+/// Puts the key's slot in front of as many bits of its keyed hash as fit. Not inlined, to keep the
+/// path of standalone servers short.
 #[inline(never)]
 pub(crate) fn begin_with_slot(hash: u64, key: &[u8]) -> u64 {
     u64::from(key_hash_slot(key)) << (64 - SLOT_BITS) | hash >> SLOT_BITS

@@ -5,9 +5,9 @@
 //! HOT PATH: no allocation beyond the entry's own for up to 8 shards, no logging, no system call.
 //!
 //! The dispatcher makes one before a body runs and drops it afterwards; nothing else takes shard
-//! locks for commands. Locks are taken in ascending shard order, each exclusive if any key in the
-//! shard is to be written. A key outside the lock set is a bug in a command's key specification:
-//! debug builds assert it.
+//! locks for commands. Locks are taken in ascending shard order, each exclusive if the command may
+//! write any key in the shard. A key outside the lock set is a bug in a command's key
+//! specification: debug builds assert it.
 //!
 //! This file has the locks and the look-up of hashes; operations on keys are in `read.rs`, `set.rs`
 //! (strings), `keys.rs` (any type), `change.rs` (the common part of all changes), `watching.rs`,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! WATCH: which clients are to be informed of a key's change.
+//! WATCH: which clients to inform of a key's change.
 //!
 //! A shard's watchers live beside its tables and are accessed only under its exclusive lock. A
 //! watcher is a flag shared with the client, which is raised when the key changes.
@@ -27,8 +27,8 @@ pub struct Watchers {
     /// while a client tracks all changes (broadcasting mode).
     count: AtomicUsize,
     names: UnsafeCell<Names>,
-    /// Ids of clients that have read a key and are to be informed of its change. Readers add to it,
-    /// too, so it has a lock of its own.
+    /// Ids of clients that have read a key and must be informed of its change. Readers add to it,
+    /// too, so it has its own lock.
     tracked: Mutex<Tracked>,
 }
 

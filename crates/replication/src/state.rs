@@ -44,12 +44,12 @@ pub struct Replication {
     pub sent_bytes: AtomicU64,
     /// The log's end behind the last question how far replicas have got.
     pub asked_at: AtomicU64,
-    /// They are to be asked again.
+    /// They must be asked again.
     pub asks_soon: AtomicBool,
     /// Who reads the journal, as bits. While this server is a replica its own commands are not
     /// journalled, though the journal is read.
     pub journal_uses: AtomicU8,
-    /// Loops whose bells are to be rung when something is journalled.
+    /// Loops whose bells to ring when something is journalled.
     pub loops: Mutex<Vec<usize>>,
 }
 

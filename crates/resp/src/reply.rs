@@ -419,7 +419,7 @@ impl ReplyBuffer {
         self.limit != 0 && self.pending.len() > self.limit
     }
 
-    /// True when nothing is to be sent.
+    /// True when there is nothing to send.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.pending.is_empty()

@@ -63,7 +63,7 @@ impl Watch {
         &raw const self.interrupt
     }
 
-    /// True if the run is to be interrupted; clears the request.
+    /// True if an interrupt was requested; clears the request.
     #[inline]
     pub(crate) fn take(&self) -> bool {
         self.interrupt.load(Ordering::Relaxed) != 0 && self.interrupt.swap(0, Ordering::Relaxed) != 0

@@ -240,7 +240,7 @@ fn load_supervised(engine: &Engine, is_load_due: bool) -> Result<(), String> {
     engine.start_group().map_err(|error| error.to_string())
 }
 
-/// The loops have ended: other servers are told, and have what they need.
+/// After the loops have ended: sends other servers what they need, and leaves the group.
 fn leave(engine: &Engine) {
     engine.end_active();
     engine.leave_group();

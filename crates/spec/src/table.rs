@@ -204,9 +204,9 @@ impl CommandTable {
         id
     }
 
-    /// Has the slots of all commands checked that can name several keys or shard channels, and of
-    /// EXEC: cluster mode. Where the lock set has all that is to be checked the ordinary way of a
-    /// request does it; other commands leave that way.
+    /// Cluster mode: has slots checked for all commands that can name several keys or shard
+    /// channels, and for EXEC. If the lock set covers everything to check, the ordinary path of a
+    /// request does it; other commands take the slow path.
     pub fn check_slots(&mut self) {
         for command in &mut self.commands {
             let spec = command.spec;

@@ -85,7 +85,7 @@ pub struct Client {
     pub protocol_error: Option<ProtocolError>,
     /// Polled for writing too.
     pub wants_write: bool,
-    /// The connection is gone or is to be closed at once.
+    /// The connection is gone or must be closed at once.
     pub broken: bool,
     /// On the list of clients with replies to send.
     pub in_write_list: bool,
@@ -252,7 +252,7 @@ impl Client {
         self.broken || self.deferred_from.is_some() || self.session.close_after_reply
     }
 
-    /// True when the client is to be closed, now or as its replies are sent.
+    /// True when the client must be closed, now or once its replies are sent.
     pub fn is_finished(&self) -> bool {
         self.broken || (self.session.close_after_reply && !self.has_unsent())
     }

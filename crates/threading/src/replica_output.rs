@@ -75,7 +75,7 @@ pub enum SendOutcome {
     More,
     /// The socket takes no more for now.
     Blocked,
-    /// The connection is to be closed.
+    /// The connection must be closed.
     Close,
 }
 

@@ -42,7 +42,7 @@ use smallvec::SmallVec;
 /// Time after which a run can be seen and ended.
 const VISIBLE_AFTER: Duration = Duration::from_millis(20);
 
-/// What is to be run.
+/// A script or function to run.
 pub(super) struct Program<'a> {
     pub function: Function,
     /// As errors call it.
@@ -224,7 +224,7 @@ impl Attempt<'_> {
                 || program.reach != Reach::Anything
                 || (!program.writes() && self.may_try_reading(keyspace)));
         if may_try {
-            // Who calls no command needs nobody's keys, whatever it declares.
+            // A script that calls no command needs no keys, whatever it declares.
             let locked = if program.reach == Reach::Nothing { &[] } else { self.declared };
             let ended = self.under_locks(call, LockSet::Keys(locked), db, now);
             if ended != Ended::Abandoned {
@@ -244,7 +244,7 @@ impl Attempt<'_> {
         Ok(self.under_locks(call, world, db, now))
     }
 
-    /// Runs under locks of its own, and serves those who wait for what it has changed.
+    /// Runs under its own locks, and serves clients that wait for keys it has changed.
     fn under_locks(&mut self, call: &mut Call, locks: LockSet<'_>, db: u32, now: i64) -> Ended {
         let Call { engine, command, session, args, blobs, keyspace: unlocked, reply, others } = call;
         let mut txn = lock(&engine.keyspace, unlocked.context, locks, db, now);
@@ -255,8 +255,8 @@ impl Attempt<'_> {
         ended
     }
 
-    /// Whether a script that only reads is worth a try under its keys' locks. Who wants to be told
-    /// of keys that are not there is told at once, and would be told twice.
+    /// Whether a script that only reads is worth a try under its keys' locks. Not while keymiss
+    /// events are enabled: they are sent at once, and a second run would send them again.
     fn may_try_reading(&self, keyspace: &Keyspace) -> bool {
         self.program.history.may_try() && !keyspace.wants(KEY_MISS.class)
     }

@@ -97,7 +97,7 @@ fn bgsave(call: &mut Call) -> CommandResult {
         ));
     }
     if call.session.deny_blocking {
-        // A cut in the middle of a transaction would be no state that anybody may see.
+        // A cut in the middle of a transaction would save a state that no client may see.
         state.scheduled.store(true, Relaxed);
         call.reply.simple("Background saving scheduled");
         return Ok(());
@@ -122,7 +122,7 @@ fn bgrewriteaof(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// An argument as a time in ms from now on, as a deadline (ms since the Unix epoch; 0 = none).
+/// Parses a time in ms from now as a deadline (ms since the Unix epoch; 0 = none).
 fn deadline_arg(call: &Call, index: usize) -> Result<i64, CommandError> {
     let timeout = number::parse_i64(call.args[index])
         .ok_or(CommandError::text("ERR timeout is not an integer or out of range"))?;

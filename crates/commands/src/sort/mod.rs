@@ -167,7 +167,7 @@ impl Elements {
     }
 }
 
-/// An element with what it is sorted by.
+/// An element with its sort key.
 struct Item<'e> {
     text: &'e [u8],
     score: f64,
@@ -175,7 +175,7 @@ struct Item<'e> {
     by: Option<Vec<u8>>,
 }
 
-/// Sorts the elements, if they are to be sorted, and cuts out those that are wanted.
+/// Sorts the elements, unless BY says not to, and applies LIMIT.
 fn sort_and_cut<'e>(
     keyspace: Option<&Txn<'_>>,
     elements: &'e Elements,
@@ -378,8 +378,8 @@ fn load_object(
         set.iter(now).for_each(|member| elements.push(member.text(&mut buffer)));
         options.reverses = false;
         if options.unsorted && (options.store.is_some() || in_script) {
-            // A set has no order that could be told again: what is stored, or goes on in a script,
-            // is sorted all the same.
+            // A set has no order that a replay would repeat: results that are stored or returned to
+            // a script are sorted nevertheless.
             options.unsorted = false;
             options.alphabetical = true;
             options.by = None;
@@ -394,7 +394,7 @@ fn load_object(
     Ok(elements)
 }
 
-/// Gives each element what it is sorted by.
+/// Gives each element its sort key.
 fn prepare(keyspace: Option<&Txn<'_>>, items: &mut [Item<'_>], options: &Options<'_>) -> CommandResult {
     let mut numbers = true;
     for item in items {
@@ -423,8 +423,8 @@ fn prepare(keyspace: Option<&Txn<'_>>, items: &mut [Item<'_>], options: &Options
     }
 }
 
-/// A text as a number, as C's `strtod` reads it: leading white space and the empty text pass, what is out
-/// of range does not.
+/// Parses a number as C's `strtod` does: accepts leading white space and the empty text, rejects
+/// numbers out of range.
 fn score_of(text: &[u8]) -> Option<f64> {
     let score = parse_f64_bound(text)?;
     let suspect = score.is_infinite() || score == 0.0;
@@ -435,8 +435,8 @@ fn score_of(text: &[u8]) -> Option<f64> {
     Some(score)
 }
 
-/// Ascending order. Equal scores (which are never NaN) are told apart by their elements, so that the result
-/// is always the same.
+/// Ascending order. Equal scores (which are never NaN) are ordered by their elements, so that the
+/// result is always the same.
 fn compare(one: &Item<'_>, other: &Item<'_>, options: &Options<'_>) -> Ordering {
     if !options.alphabetical {
         let by_score = one.score.partial_cmp(&other.score).unwrap_or(Ordering::Equal);

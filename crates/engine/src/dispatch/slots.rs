@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Cluster mode: the keys of a request must be of one slot, and that slot must be served here.
-//! Otherwise clients are told where it is, or that they have to wait.
+//! Otherwise clients are redirected, or told to wait.
 //!
 //! Source: Redis documentation, "Redis cluster specification".
 
@@ -22,10 +22,10 @@ use crate::slot_moves::state::ImportSeat;
 /// The error for keys of several slots; Redis's text, as all of these.
 const CROSS_SLOT: &str = "CROSSSLOT Keys in request don't hash to the same slot";
 
-/// The error for a slot that is nobody's.
+/// The error for a slot without an owner.
 const NOT_SERVED: &str = "CLUSTERDOWN Hash slot not served";
 
-/// The error while slots are nobody's and the cluster is to serve all or none.
+/// The error while slots have no owner and the cluster must serve all or none.
 const DOWN: &str = "CLUSTERDOWN The cluster is down";
 
 /// The same, where reads are served nevertheless.
@@ -230,7 +230,7 @@ impl Engine {
         map.is_some_and(|map| map.serves(self.keyspace.slot_of(hash)))
     }
 
-    /// Whether a client's connection is one of TLS: it is told of ports for TLS.
+    /// Whether a client is connected by TLS: redirections then name TLS ports.
     pub fn is_over_tls(&self, record: &ClientRecord) -> bool {
         let config = &self.config;
         match &record.local_address {

@@ -52,7 +52,7 @@ pub(super) struct Queue {
     /// It is left alone until then, and how long that was.
     pub(super) alone_until: Option<Instant>,
     pub(super) pause: Duration,
-    /// The log has told that it is not reached, or does not take what it is sent.
+    /// The log has a line that it is unreachable or refuses what is sent.
     pub(super) has_trouble: bool,
 }
 

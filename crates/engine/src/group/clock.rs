@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Whether this machine's wall clock shows what etcd's machines show. No role hangs on it: it is told
-//! because keys expire by the wall clock of whoever is the primary.
+//! Compares this machine's wall clock with those of etcd's machines. No role depends on it: it is
+//! reported because keys expire by the primary's wall clock.
 
-/// Seconds of difference that are told. The dates of answers have whole seconds, and answers take time.
+/// Seconds of difference from which it is reported. Dates of answers have whole seconds, and
+/// answers take time.
 const TOLD_FROM: u64 = 10;
 
-/// What the log has told of the clock.
+/// What the log has reported of the clock.
 #[derive(Default)]
 pub(super) struct ClockWatch {
     is_told: bool,

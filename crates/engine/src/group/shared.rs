@@ -7,7 +7,7 @@
 //! changes or the node starts anew. Functions are part of the dataset, so only a primary loads
 //! them, and again when it has become one.
 //!
-//! A record that cannot be applied is told in the log and in INFO, and does not hold up others.
+//! A record that cannot be applied is reported in the log and in INFO, and does not block others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

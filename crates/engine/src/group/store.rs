@@ -2,9 +2,9 @@
 //! The threads that talk to etcd: one keeps the lease alive, one reads and changes records, one
 //! watches. A call that hangs delays its own thread alone.
 //!
-//! The records are read once ([`Mirror`]); what changes afterwards is told by the watch. They are
-//! read again when the watch has begun anew, after this server's own changes, and when a look at
-//! its shard's record shows that the watch has missed something.
+//! The records are read once ([`Mirror`]); the watch reports later changes. They are read again
+//! when the watch has begun anew, after this server's own changes, and when its shard's record
+//! shows that the watch has missed something.
 //!
 //! They end with the server; what they have learnt goes to the group's thread as [`News`].
 

@@ -145,8 +145,8 @@ impl Migrations {
         self.state.lock().connections.iter().filter(|connection| is_fresh(connection)).count()
     }
 
-    /// Waits until no other MIGRATE has any of these keys under way; they are the caller's then.
-    /// Commands that name them for writing are held back from now on.
+    /// Waits until no other MIGRATE has any of these keys under way, and claims them. Commands that
+    /// write to them are held back until the claims are dropped.
     pub(crate) fn claim<'p>(
         &'p self,
         db: u32,
@@ -166,7 +166,7 @@ impl Migrations {
         Claims { pool: self, names, attention, mailboxes }
     }
 
-    /// Whether a key is under way. If it is, the loops are told ([`Message::Resume`]) when it has
+    /// Whether a key is under way. If it is, the loops get a [`Message::Resume`] when it has
     /// arrived.
     pub(crate) fn holds(&self, db: u32, key: &[u8]) -> bool {
         let mut state = self.state.lock();

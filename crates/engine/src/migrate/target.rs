@@ -64,7 +64,7 @@ impl Connection {
         })
     }
 
-    /// How long each read and each write may take from now on.
+    /// Sets the timeout of each read and each write.
     pub(crate) fn set_timeout(&self, timeout: Duration) -> Result<(), Broken> {
         let failed = Broken { writing: true, timed_out: false };
         self.stream.set_timeouts(timeout, timeout).map_err(|_| failed)
@@ -84,7 +84,7 @@ impl Connection {
         Ok(line.strip_prefix(b"-").map_or(Ok(()), |error| Err(String::from_utf8_lossy(error).into_owned())))
     }
 
-    /// Adds a request to what is to be sent; sends some of it if it is much.
+    /// Queues a request; sends a part of the queue when it has grown long.
     pub(crate) fn request(&mut self, args: &[&[u8]]) -> Result<(), Broken> {
         request::push_count(&mut self.to_send, args.len());
         for arg in args {
@@ -106,7 +106,7 @@ impl Connection {
         if self.to_send.len() >= CHUNK_BYTES { self.flush() } else { Ok(()) }
     }
 
-    /// Sends what has been collected.
+    /// Sends the queued requests.
     pub(crate) fn flush(&mut self) -> Result<(), Broken> {
         let bytes = std::mem::take(&mut self.to_send);
         let sent = self.send(&bytes);

@@ -98,8 +98,8 @@ impl<'b> Batch<'b> {
         Ok(())
     }
 
-    /// What is applied while the world is stopped once: all of a batch. A server built to be wrong
-    /// lets readers in between requests, and sorts those by key.
+    /// The parts of a batch that are each applied under one stop of the world: one part, the whole
+    /// batch. A server built to be wrong lets readers in between requests, and sorts those by key.
     fn pieces(&self, requests: &'b [StreamRequest]) -> SmallVec<[&'b [StreamRequest]; 1]> {
         let mut pieces = SmallVec::from_slice(&[requests]);
         if cfg!(feature = "no-locks") {

@@ -31,7 +31,7 @@ pub(super) struct Item<'s> {
 
 /// The threads, as the link's thread sees them.
 pub(super) struct Crew<'s> {
-    /// The way to each thread, and what is collected for it.
+    /// Each thread's queue, and the batch collected for it.
     ways: Vec<(Sender<Vec<Item<'s>>>, Vec<Item<'s>>)>,
     results: Receiver<Vec<Item<'s>>>,
     /// Emptied lists.

@@ -78,8 +78,8 @@ impl Engine {
             let state = self.replication.state.lock();
             // A replica keeps it: it may be promoted.
             let is_primary = !self.replication.link.is_replica();
-            // Members of a group that acknowledge later must find it all here: what is not
-            // journalled cannot be waited for.
+            // Members of a group that acknowledge later need the whole backlog: a change that is
+            // not journalled cannot be waited for.
             let is_required = self.replication.in_sync.requires_any();
             is_primary
                 && !is_required
@@ -97,7 +97,7 @@ impl Engine {
         }
         self.set_journal_use(FOR_REPLICAS, false);
         self.keyspace.journal.end_backlog();
-        // What changes from now on stands nowhere: nobody may go on from here.
+        // Later changes are kept nowhere: no replica may continue from here.
         self.replication.state.lock().history.begin_anew();
         log::info!("Replication backlog freed: there has been no replica for {} seconds", ttl_ms / 1000);
     }
@@ -110,7 +110,7 @@ impl Engine {
             _ => {
                 let journal = &self.keyspace.journal;
                 let kept = journal.backlog().map_or(0, |kept| kept.len);
-                // The rest of what is kept is for those who are behind.
+                // The rest is kept for replicas that are behind.
                 let counted = kept.min(self.config.repl_backlog_size());
                 journal.memory_bytes().saturating_sub(counted as usize)
             }
@@ -157,9 +157,9 @@ impl Engine {
         self.replication.asks_soon.store(true, Relaxed);
     }
 
-    /// Has replicas do what is no change of the dataset: publish a message, for those who listen
-    /// there. What the present transaction or script has changed before comes first: who hears of
-    /// it must find it. Inside of the gate.
+    /// Sends replicas a request that changes no key, such as PUBLISH for the listeners there. It
+    /// follows the earlier changes of the present transaction or script, which a client that hears
+    /// the message must find. Inside of the gate.
     #[inline]
     pub fn tell_replicas(&self, txn: &mut Txn<'_>, args: &[&[u8]]) {
         if self.journals_for(FOR_REPLICAS) {

@@ -94,7 +94,7 @@ impl Engine {
         }
     }
 
-    /// Goes by the role from now on, and by the settings that concern replicas.
+    /// Applies the role, and the settings that concern replicas.
     pub(crate) fn apply_role(&self) {
         let (config, link) = (&self.config, &self.replication.link);
         let is_replica = link.is_replica();
@@ -199,7 +199,7 @@ impl Engine {
         }
     }
 
-    /// Keeps changes for replicas from now on, if that is not so already.
+    /// Begins the backlog, if there is none yet.
     pub(super) fn keep_backlog(&self, _world: &World<'_>) {
         let journal = &self.keyspace.journal;
         if journal.backlog().is_none() {

@@ -33,8 +33,8 @@ impl Engine {
         limit
     }
 
-    /// Pauses writes while a replica is close to its limit. Called by loops after they have sent
-    /// their replicas what is due. Without a limit there is nothing to wait for.
+    /// Pauses writes while a replica is close to its limit. Loops call it after they have written
+    /// to their replicas. Without a limit it never pauses.
     pub fn throttle_writers(&self, limit: OutputLimit, now_ms: i64) {
         let replication = &self.replication;
         let was_throttling = replication.throttles.load(Relaxed);

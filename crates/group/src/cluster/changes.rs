@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What commands of operators change: from a map and a request to a change of records, or the error
-//! in Redis's words.
+//! Operators' commands as changes of records: takes a map and a request, returns a change or an
+//! error in Redis's words.
 //!
-//! Each change compares the epoch's record and raises it, so it is based on all that was committed
-//! before. A change that finds the epoch raised comes to nothing, and is to be worked out anew.
-//! Whatever a group's own transactions change (who leads) is compared besides where it matters.
+//! Each change compares the epoch's record and raises it, so it is based on everything committed
+//! before. A change that finds the epoch raised fails and must be computed anew. Where it matters,
+//! it also compares what a group's own transactions change (who leads).
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ impl Refusal {
 #[derive(Clone, Debug)]
 pub struct Me {
     pub name: Arc<str>,
-    /// As it is to be recorded if it joins; its shard is then its own.
+    /// Its record if it joins; its shard is then its own.
     pub node: KnownNode,
 }
 

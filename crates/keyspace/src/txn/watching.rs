@@ -84,7 +84,7 @@ impl<'a> Txn<'a> {
             .is_some_and(|queues| queues.contains(self.keyspace.shard_of(hash), self.db, key))
     }
 
-    /// True if a client waits for a key that is to be informed of its loss.
+    /// True if a client that waits for the key must learn of its loss.
     pub fn loss_is_heeded(&self, key: &[u8]) -> bool {
         let shard = self.keyspace.shard_of(self.hash(key));
         debug_assert!(self.covers(shard, true));

@@ -56,9 +56,9 @@ pub enum SyncReply {
     FullWithoutOffset,
     /// The stream goes on from where it was asked for, under this ID if there is one.
     Continue { id: Option<String> },
-    /// A full sync is to be taken from this replica.
+    /// The primary sends us to this replica for a full sync.
     Sibling(Primary),
-    /// A full sync is to be asked for on a second connection ([`ask_beside`]).
+    /// The full sync comes on a second connection ([`ask_beside`]).
     Beside,
 }
 

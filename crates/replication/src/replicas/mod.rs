@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The primary's side: one [`replica::Replica`] for each that is attached, with what it has said
-//! ([`options`]), and what it is sent: a full sync ([`full_sync`]), then the stream from a position
-//! ([`stream_position`]). [`lag`] tells how old what it lacks is.
+//! The primary's side: a [`replica::Replica`] for each attached replica, with the options that it
+//! sent ([`options`]). It gets a full sync ([`full_sync`]), then the stream from a position
+//! ([`stream_position`]). [`lag`] is the age of the oldest change that it lacks.
 
 pub mod full_sync;
 pub mod lag;

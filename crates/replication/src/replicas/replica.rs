@@ -126,12 +126,12 @@ impl Replica {
         if self.is_compressed() { format!(" {}", blocks::WORD) } else { String::new() }
     }
 
-    /// Has its loop told what to send; the loop is to be told that there is something.
+    /// Queues an order for its loop. The caller must wake the loop.
     pub fn order(&self, order: Order) {
         self.orders.lock().push(order);
     }
 
-    /// What is to be sent next.
+    /// Takes the queued orders.
     pub fn orders(&self) -> Vec<Order> {
         std::mem::take(&mut self.orders.lock())
     }
@@ -168,8 +168,8 @@ impl Replica {
         }
     }
 
-    /// As INFO calls what it is at. In Redis, a full sync that is streamed as it is made is still a
-    /// save that the replica waits for.
+    /// INFO's name of its stage. In Redis, a full sync that is streamed while it is written still
+    /// counts as a save that the replica waits for.
     pub fn stage_name(&self) -> &'static str {
         // It has had one on a second connection if there is none.
         let is_made = || {

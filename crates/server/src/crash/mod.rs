@@ -137,8 +137,8 @@ pub fn log_line(text: std::fmt::Arguments<'_>) {
     let _ = writeln!(log, "{text}");
 }
 
-/// Writes in which functions another thread is. False if it does not answer, or if the server is
-/// crashing, which is told by others.
+/// Logs the call stack of another thread. False if it does not answer, or if the server is
+/// crashing, which logs all stacks anyway.
 pub fn log_calls(task: i32) -> bool {
     let answers = signals::crashed_thread() == 0 && signals::sample(task);
     if answers {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A full sync beside the stream (`dual-channel-replication-enabled`): the full sync comes on a
-//! connection of its own, and the stream behind it meanwhile on the usual one, where it waits in this
-//! server's memory instead of the primary's.
+//! second connection. Meanwhile the first one carries the stream, which waits in this server's
+//! memory instead of the primary's.
 //!
-//! The primary replies to PSYNC with `+DUALCHANNELSYNC`. The replica opens the second connection and
-//! asks by `REPLCONF rdb-channel 1` and SYNC. In front of the full sync stands the line `$ENDOFF:<offset>
-//! <id> <database> <client>`; by `REPLCONF set-rdb-client-id <client>` and PSYNC from that offset on the
-//! first connection gets the stream.
+//! The primary replies to PSYNC with `+DUALCHANNELSYNC`. The replica opens the second connection
+//! and sends `REPLCONF rdb-channel 1` and SYNC. The full sync begins with the line
+//! `$ENDOFF:<offset> <id> <database> <client>`. The replica then sends `REPLCONF set-rdb-client-id
+//! <client>` and PSYNC with that offset on the first connection, and gets the stream there.
 //!
 //! Source: valkey 8, `replication.c`; both Valkey and Braid servers speak it in both roles.
 
