@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Which primary of a cluster has which slot, as all threads know it, and where commands have their
-//! key.
+//! The cluster's map of slots to primaries, shared by all threads, and the key positions of
+//! commands.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a thread counts during a pass: replies, their latencies, errors.
+//! A thread's counts during a pass: replies, their latencies, errors.
 //!
 //! HOT PATH: no allocation but for errors.
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! ACTIVE: what active-active servers ask each other, and what operators ask them. The command
-//! exists in active mode alone (`active-replica yes`). The bodies are in `braid_engine::active`.
+//! ACTIVE: requests between active-active servers, and of their operators. The command exists in
+//! active mode alone (`active-replica yes`). The bodies are in `braid_engine::active`.
 
 use braid_engine::active::serve;
 use braid_engine::{Call, Handler, Row};

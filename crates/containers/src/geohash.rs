@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Positions on the globe as sorted-set scores, and searches among them: what the GEO commands
-//! compute.
+//! Positions on the globe as sorted-set scores, and searches among them, for the GEO commands.
 //!
 //! A position becomes a 52-bit number: 26 bits of longitude and 26 of latitude, interleaved,
 //! longitude on top. Positions near each other share leading bits, so a cell of the grid with

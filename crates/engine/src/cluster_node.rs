@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Cluster mode: what makes this server a node, and the file that keeps it over restarts.
+//! Cluster mode: this server's identity as a node, and the file that keeps it over restarts.
 //!
-//! The node is a cluster by itself: it owns all slots and knows no other node. Its ids and its
-//! epoch are all there is to keep. The file (`cluster-config-file`) has the form of Redis's, of one
-//! node: a file that a stock server alone has written is taken over, one that tells of other nodes
-//! is refused, since keys of their slots would be served in two places.
+//! The node is a cluster by itself: it owns all slots and knows no other node, so only its ids and
+//! its epoch are kept. The file (`cluster-config-file`) has Redis's format with a single node. A
+//! stock server's file with one node is taken over; one that names other nodes is refused, since
+//! keys of their slots would be served in two places.
 
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -190,8 +190,8 @@ pub fn port(config: &Config, is_tls: bool) -> u16 {
     [client, announced, own].into_iter().find(|&port| port != 0).unwrap_or(0)
 }
 
-/// The port of the cluster's own connections that clients are told, though nobody listens there; 0
-/// if there is none that the client port leads to.
+/// Cluster bus port as announced to clients, though nothing listens there; 0 if none follows from
+/// the client port.
 pub fn bus_port(config: &Config) -> u16 {
     let client = if config.port() != 0 { config.port() } else { config.tls_port() };
     let derived = client.checked_add(BUS_PORT_OFFSET).unwrap_or(0);

@@ -80,7 +80,7 @@ impl Peer {
         queue.is_served
     }
 
-    /// Sends what is queued, until there has been nothing for a while or the node is not reached.
+    /// Sends the queue, until it has been empty for a while or the node is unreachable.
     fn serve(&self, engine: &Weak<Engine>) {
         let Some(engine) = engine.upgrade() else { return };
         // In good order the queue has been left already, and may have another thread by now.
@@ -149,7 +149,7 @@ impl Peer {
             self.has_more.wait_for(&mut queue, IDLE);
         }
         if queue.requests.is_empty() || queue.is_gone || engine.shutdown.load(Relaxed) {
-            // Said under the lock: what is queued from now on gets a new thread.
+            // Set under the lock: the next queued request starts a new thread.
             (queue.is_served, queue.connected_ms) = (false, 0);
             return None;
         }

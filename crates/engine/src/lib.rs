@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The engine: what all threads share, the dispatcher, and the services that need all parts.
+//! The engine: the state shared by all threads, the dispatcher, and the services that need all
+//! parts.
 //!
 //! Flow: an event loop hands a request (arguments as slices) and its client's [`Session`] to
 //! [`dispatch`], which finds the command, checks rights and states, takes the locks that its

@@ -122,12 +122,12 @@ struct Pending {
     is_there: bool,
 }
 
-/// What is sent for a key.
+/// The value to send for a key.
 enum Content {
     Shared(CowEntry),
     /// The payload, if there is one in the wanted version and there are more; the expiry.
     Copied(Option<Payload>, Option<i64>),
-    /// The key is gone: so shall the copy be.
+    /// The key is gone: the copy must go, too.
     Gone,
 }
 
@@ -138,7 +138,7 @@ struct Payload {
     has_next: bool,
 }
 
-/// What has become of a key.
+/// Result of sending a key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     /// It has expired meanwhile.
@@ -242,7 +242,7 @@ impl Engine {
         let claimed = if migration.copy { &[][..] } else { &keys };
         let claims = self.migrations.claim(migration.db, claimed, &self.attention, &self.mailboxes);
         if !migration.copy {
-            // Who has looked before the claim was there has left the gate afterwards.
+            // Commands that were checked before the claim have left the gate after this.
             drop(self.keyspace.gate.close(None));
         }
         let mut pending = first(keys);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The cluster's map as the engine has it, and what a change of it means for subscriptions to shard
-//! channels: they end where their slot is not any more.
+//! The engine's copy of the cluster's map. When a slot leaves this node, subscriptions to its shard
+//! channels end.
 
 use std::sync::Arc;
 

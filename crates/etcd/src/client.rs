@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The calls: which endpoint gets them, as whom, and what their replies say.
+//! The calls: choice of the endpoint, authentication, and the meaning of replies.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;

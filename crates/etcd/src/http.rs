@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! One request to one endpoint, and what its failure means.
+//! One request to one endpoint, and the meaning of its failure.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The client against a server that answers with anything but what etcd would.
+//! The client against a server that gives wrong answers.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Connections below the HTTP client: name lookup, TCP and TLS. Every error of this phase is marked
-//! as [`NotConnected`], which is what tells "certainly not sent" from "outcome unknown". It must never
-//! be given to an error after a byte of the request may have left.
+//! as [`NotConnected`], which distinguishes "certainly not sent" from "outcome unknown". An error
+//! after a byte of the request may have left must never be marked so.
 
 use std::fmt;
 use std::io::{self, Read, Write};

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Cluster mode: what a slot counts and lists is what a scan of all keys finds, whatever was done
-//! to them.
+//! Cluster mode: a slot's count and list of keys agree with a scan of all keys after any change.
 
 use std::collections::BTreeSet;
 

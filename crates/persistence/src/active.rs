@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Files of active-active replication, beside the dump: what must outlive the process for its
-//! effects to be told apart from those of another process.
+//! Files of active-active replication, beside the dump: the state that must outlive the process, so
+//! that its effects can be distinguished from those of another process.
 //!
 //! ```text
 //! active.manifest      who the server is, how far it may give stamps, which generation counts
@@ -8,8 +8,8 @@
 //! active-N.log         the units that were applied since, each with its length and checksum
 //! ```
 //! The manifest is replaced as a whole; a generation counts once the manifest names it. A log's end
-//! may be torn by a crash: it is cut off before the first record that is not whole. What states and
-//! units mean is not known here.
+//! may be torn by a crash: it is cut off before the first incomplete record. This module does not
+//! interpret states and units.
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};

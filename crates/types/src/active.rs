@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What active-active replication asks of values: where PFADD counts an element.
+//! Values for active-active replication: the HyperLogLog register that PFADD sets for an element.
 
 use braid_active::translate::Values;
 use braid_active::view::View;

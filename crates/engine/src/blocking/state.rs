@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Waits as data: what a command waits for, its request, and what is left to serve.
+//! State of waiting commands: the awaited keys, the request, and the waiters left to serve.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The other nodes of a cluster, and what waits to be sent to them.
+//! The other nodes of a cluster, and the queues of messages for them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Changes of the cluster that operators ask for: worked out from the records as etcd has them,
-//! committed, and waited for until this server goes by them. Blocks: never to be called by a loop.
+//! Cluster changes by operators: computed from etcd's records, committed, and waited for until this
+//! server applies them. Blocks: loops must never call it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -89,7 +89,7 @@ impl Engine {
         false
     }
 
-    /// This server as an author of changes that nobody has asked for.
+    /// This server as the author of automatic changes.
     pub(crate) fn as_author(&self) -> Option<Me> {
         let id = self.cluster.as_ref()?.map.as_ref()?.id();
         Some(self.group.as_ref()?.as_newcomer(&self.config, &id, &Address::Unknown))
@@ -103,7 +103,7 @@ impl Engine {
         }
     }
 
-    /// Waits until this server goes by a revision of the map.
+    /// Waits until this server applies a revision of the map.
     fn see(&self, group: &Group, map: &ClusterMap, revision: u64) -> Result<(), ChangeError> {
         self.read_records();
         match map.wait_for(revision, group.settings.etcd_patience() * 4) {

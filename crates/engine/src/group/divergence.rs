@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Changes that a primary has made and no other member has: when it comes back as a replica they
-//! are kept in a file before its dataset becomes the new primary's.
+//! Changes of a former primary that no other member has: when it returns as a replica, they are
+//! saved to a file before the new primary's dataset replaces its own.
 //!
 //! The file has requests as in an append-only file: `redis-cli --pipe` repeats them.
 

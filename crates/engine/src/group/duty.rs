@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Carries out what the state machine orders: the role, the members that replies wait for, until
-//! when this server may serve; and looks at the server for it.
+//! Carries out the state machine's orders (the role, the members that replies wait for, until when
+//! this server may serve), and reports the server's state to it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,7 +15,7 @@ use super::view::Address;
 use super::{Group, former, view};
 use crate::engine::Engine;
 
-/// What is being done.
+/// Duties under way.
 pub(super) struct Duties<'e> {
     engine: &'e Engine,
     group: &'e Group,

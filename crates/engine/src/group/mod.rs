@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! This server's part in a group (`group-name`): threads that talk to etcd, and one that carries
-//! out what the state machine orders ([`braid_group::Member`]).
+//! out the orders of the state machine ([`braid_group::Member`]).
 //!
-//! The thread `group` runs the state machine. It receives etcd's answers as messages
-//! ([`store`]), looks at the server ([`Engine::local`]), and carries the orders out ([`duty`]):
-//! roles, the members that replies wait for, and until when the server may serve. No request of a
-//! client waits for etcd.
+//! The thread `group` runs the state machine. It receives etcd's answers as messages ([`store`]),
+//! reads the server's state ([`Engine::local`]), and carries out the orders ([`duty`]): roles, the
+//! members that replies wait for, and until when the server may serve. No request of a client waits
+//! for etcd.
 //!
 //! A node of a cluster (`cluster-name`) does the same for the shard that it is in, once it is in
 //! one, and publishes the cluster's map ([`crate::cluster_map`]).
 //!
-//! Without `group-name` and `cluster-name` nothing of this runs.
+//! Without `group-name` and `cluster-name` none of this runs.
 
 pub mod changes;
 mod clock;

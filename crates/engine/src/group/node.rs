@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! This server as a node of a cluster: goes into the shard that the records name, leaves it, and
-//! publishes the map.
+//! This server as a node of a cluster: joins and leaves the shard that the records assign to it,
+//! and publishes the map.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! This server's part in one shard: the state machine, and what carries its orders out. A node of a
-//! cluster has another one in each shard that it goes into.
+//! This server's part in one shard: the state machine and its executor. A node of a cluster starts
+//! a new one for each shard that it joins.
 
 use std::sync::Arc;
 

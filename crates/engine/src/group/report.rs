@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What INFO, the metrics and the page tell of the group: this server's part in it, and its members
-//! with role, in-sync set, address and lag.
+//! The group as INFO, the metrics and the page report it: this server's part, and the members with
+//! role, in-sync set, address and lag.
 //!
-//! All of it is read from the group's [`View`] and from the replication links; nothing here talks to
-//! etcd or to other servers. What only the primary knows is `None` elsewhere.
+//! Everything comes from the group's [`View`] and from the replication links; nothing here talks to
+//! etcd or to other servers. Facts that only the primary knows are `None` elsewhere.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The group's thread: shows the state machine what has happened, and has its orders carried out.
+//! The group's thread: feeds events to the state machine, and carries out its orders.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

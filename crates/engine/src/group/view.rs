@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What others see of the group: INFO, discovery, the page.
+//! The group as seen from outside: INFO, discovery, the page.
 
 use std::collections::BTreeSet;
 use std::fmt;

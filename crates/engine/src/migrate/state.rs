@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What all MIGRATEs share: the threads that work for them, the connections that are kept for the
-//! next one, and the keys that are on their way.
+//! State shared by all MIGRATEs: their worker threads, the cached connections, and the keys under
+//! way.
 //!
-//! Threads are started as they are needed and end when they have had nothing to do for as long as a
-//! connection is kept. So the last one to use a connection is there to close it.
+//! Threads start on demand and end after being idle for as long as a connection is cached. So the
+//! last user of a connection is there to close it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What is done for replicas from time to time, by the first loop's cron; and what waits for them
-//! asks of them.
+//! Periodic work for replicas, by the first loop's cron; and the questions to replicas on behalf of
+//! clients that wait for them.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -11,11 +11,11 @@ use crate::engine::Engine;
 use braid_replication::Stage;
 use braid_replication::failover::FailoverPhase;
 
-/// Milliseconds between two looks at who is silent, and at who keeps up.
+/// Milliseconds between two checks for silent replicas, and for replicas that keep up.
 const LOOK_MS: i64 = 1000;
 
 impl Engine {
-    /// Starts full syncs, looks who is silent, gives the backlog up. Outside of the gate.
+    /// Starts full syncs, finds silent replicas, frees the backlog. Outside of the gate.
     pub fn tend_replicas(&self, now_ms: i64) {
         let is_due = {
             let mut state = self.replication.state.lock();

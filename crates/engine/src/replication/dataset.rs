@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Takes over a primary's dataset: a full sync takes the place of what was there.
+//! Takes over a primary's dataset: a full sync replaces the old one.
 
 use std::io::Read;
 use std::sync::atomic::Ordering::Relaxed;
@@ -71,7 +71,7 @@ impl Engine {
             log::info!("MASTER <-> REPLICA sync: Flushing old data");
             self.remove_dataset(&mut txn, |keyspace, world| keyspace.flush(world, None));
             self.scripts.clear_libraries();
-            // Nobody can go on from here any more.
+            // No replica can continue from here any more.
             self.replication.state.lock().history.begin_anew();
         } else if let Some(world) = txn.stopped_world() {
             let (_, left_over) = self.keyspace.begin_staging(world);

@@ -69,7 +69,7 @@ impl Engine {
         if link.is_replica() { link.db.load(Relaxed) } else { 0 }
     }
 
-    /// Gives up streams that nobody has asked for, or that have become too long.
+    /// Gives up streams that no replica has asked for, or that have become too long.
     pub(super) fn give_up_reserved(&self, now_ms: i64) {
         let (limit, end) = (self.replica_output_limit().hard_bytes, self.keyspace.journal.end());
         self.replication.state.lock().reserved.retain_mut(|reserved| {

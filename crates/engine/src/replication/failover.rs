@@ -2,7 +2,7 @@
 //! FAILOVER: a replica takes this primary's place without a loss.
 //!
 //! Writes are held back until a replica has everything; then this server becomes its replica, and
-//! asks it by `PSYNC ... FAILOVER` to take over. What was held back goes on when it has, and is
+//! asks it by `PSYNC ... FAILOVER` to take over. When it has, the held writes continue, and are
 //! refused as on any replica.
 //!
 //! Source: Redis documentation, "FAILOVER".
@@ -56,8 +56,8 @@ impl Engine {
         let failover = &self.replication.failover;
         let until_ms =
             if request.timeout_ms > 0 { unix_ms().saturating_add(request.timeout_ms) } else { i64::MAX };
-        // What was executed when writes were held back is in the journal when the epoch has changed
-        // twice.
+        // Commands that ran before writes were held back are in the journal once the epoch has
+        // changed twice.
         let gate = &self.keyspace.gate;
         let begin = gate.epoch();
         while gate.try_advance() < begin + 2 && failover.waits(number) && unix_ms() < until_ms {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Full syncs: when one is begun, for whom, and how it is made.
+//! Full syncs: when to begin one, for which replicas, and how to write it.
 //!
-//! A full sync is a snapshot as that of a save in the background, and there is one snapshot at a
-//! time: another one waits for its end. All replicas that wait for the same parts of the dataset
-//! share a full sync, and a replica that comes while it is made joins if its start is still
-//! buffered. Unless `rdb-target` says for whom, it is made in the version of the format that Redis
-//! 7.0 knows, as a replica does not say which one it reads.
+//! A full sync is a snapshot like that of a background save, and there is one snapshot at a time:
+//! another one waits for its end. All replicas that wait for the same parts of the dataset share a
+//! full sync, and a replica that comes later joins if the start is still buffered. Unless
+//! `rdb-target` says otherwise it is written in the format of Redis 7.0, since a replica does not
+//! say which version it reads.
 
 use std::path::Path;
 use std::sync::Arc;

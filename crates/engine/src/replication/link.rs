@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The thread of the link to a primary: connects, introduces itself, takes over the dataset or goes
-//! on where it was, and applies the stream until the connection ends; then again.
+//! The thread of the link to a primary: connects, introduces itself, takes over the dataset or
+//! continues from its offset, and applies the stream until the connection ends; then again.
 //!
 //! One thread for the life of the server, started when it first becomes a replica. Roles change
-//! while it works: it looks at the generation ([`braid_replication::link::Link`]) whenever it has the
-//! world, and gives up what it was doing if that has changed.
+//! while it works: it compares the generation ([`braid_replication::link::Link`]) whenever it has
+//! stopped the world, and abandons its work if that has changed.
 
 mod dual_channel;
 
@@ -85,7 +85,7 @@ fn run(engine: &Arc<Engine>) {
             Err(_) if !link.is_current(generation) => {}
             Err(error) => {
                 if matches!(error, LinkError::Protocol(_)) {
-                    // What was applied last may be wrong: only a full sync mends it.
+                    // The last changes may be wrong: only a full sync repairs that.
                     let _world = engine.keyspace.gate.close(None);
                     if link.is_current(generation) {
                         engine.replication.state.lock().history.begin_anew();
@@ -187,7 +187,7 @@ impl Attempt<'_> {
                 self.take_over(&mut peer, id, offset)?;
             }
             SyncReply::FullWithoutOffset => {
-                // A history of its own: nobody else knows the offsets.
+                // A new history: no other server knows these offsets.
                 self.take_over(&mut peer, braid_replication::random_id(), 0)?;
             }
             SyncReply::Beside => (peer, meanwhile) = self.take_over_beside(peer)?,

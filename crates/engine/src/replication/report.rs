@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What INFO, the metrics and the page tell of links: how far each is behind, and how far full
-//! syncs are.
+//! Replication links as INFO, the metrics and the page report them: lag, and progress of full
+//! syncs.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

@@ -115,7 +115,7 @@ impl<'m> Operator<'m> {
         change.writes.push(Write::Put { key: self.keys.named("slots", shard), value: slots.to_json() });
     }
 
-    /// ADDSLOTS: slots that are nobody's become this server's shard's.
+    /// ADDSLOTS: assigns free slots to this server's shard.
     pub fn add_slots(&self, wanted: &[u16]) -> Outcome {
         let busy = |slot: u16| self.map.owner(slot).is_some();
         if let Some(slot) = wanted.iter().find(|&&slot| busy(slot)) {
@@ -134,7 +134,7 @@ impl<'m> Operator<'m> {
         Ok(change)
     }
 
-    /// DELSLOTS: slots of this server's shard become nobody's.
+    /// DELSLOTS: frees slots of this server's shard.
     pub fn delete_slots(&self, wanted: &[u16]) -> Outcome {
         if let Some(slot) = wanted.iter().find(|&&slot| self.map.owner(slot).is_none()) {
             return Err(Refusal(format!("ERR Slot {slot} is already unassigned")));
@@ -321,8 +321,8 @@ impl<'m> Operator<'m> {
         }
     }
 
-    /// SETSLOT NODE: the slot belongs to the shard of a node. It is for the two that the slot goes
-    /// from and to, or for anyone if it is nobody's: what all agree on need not be told each.
+    /// SETSLOT NODE: assigns the slot to the shard of a node. Only the source and the target of the
+    /// slot do so, or any node if it is free: other nodes read it from the records.
     fn give_slot(&self, slot: u16, id: &str, is_own: bool, has_keys: bool) -> Outcome {
         let target = self.map.node(id).ok_or_else(|| Refusal::unknown(id))?;
         if !self.map.is_primary(target) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What holds for the whole cluster: settings, users and libraries of functions, a record each.
+//! Records for the whole cluster: settings, users and libraries of functions, one record each.
 //!
 //! | key under `/braid/<cluster>/` | value |
 //! | --- | --- |
@@ -7,8 +7,8 @@
 //! | `user/<name>` | `{"value": "<all its rules>"}` |
 //! | `library/<name>` | `{"value": "<its code>"}` |
 //!
-//! What has been deleted leaves `{"deleted": true}`, for nodes that were away. Each record is
-//! written as a whole and compares nothing: the last writer wins, in etcd's order of revisions.
+//! A deleted record becomes `{"deleted": true}`, for nodes that were away. Each record is written
+//! as a whole without a comparison: the last writer wins, in etcd's order of revisions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

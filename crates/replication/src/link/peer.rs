@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The connection to a primary with what has been received and not been used yet.
+//! The connection to a primary, with its receive buffer.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ const READ_BYTES: usize = 256 << 10;
 /// Longest line that a primary may send in front of a full sync.
 const LINE_MAX: usize = 64 << 10;
 
-/// What the link's thread asks and tells while it waits for the primary.
+/// Callbacks of the link's thread while it waits for the primary.
 pub trait Watch {
     /// Whether the link is not wanted any more.
     fn is_called_off(&self) -> bool;
@@ -30,7 +30,7 @@ pub struct Peer<S> {
     /// Received; `at..` is not used yet.
     buffer: Vec<u8>,
     at: usize,
-    /// Takes apart what is received, if that is compressed.
+    /// Decompresses the received bytes, if they are compressed.
     unpacker: Option<Unpacker>,
 }
 
@@ -40,7 +40,7 @@ impl<S: Read + Write> Peer<S> {
         Peer { stream, buffer: Vec::new(), at: 0, unpacker: None }
     }
 
-    /// What has not been used, and all that follows, is compressed.
+    /// The unread bytes, and all that follow, are compressed.
     pub fn begin_compression(&mut self) -> Result<(), LinkError> {
         let mut unpacker = Unpacker::default();
         *unpacker.input() = self.take_buffer();
@@ -49,7 +49,7 @@ impl<S: Read + Write> Peer<S> {
         Ok(())
     }
 
-    /// Whether what is received is compressed.
+    /// Whether the received bytes are compressed.
     pub fn is_compressed(&self) -> bool {
         self.unpacker.is_some()
     }
@@ -59,12 +59,12 @@ impl<S: Read + Write> Peer<S> {
         &mut self.stream
     }
 
-    /// What has been received and not been used.
+    /// The unread bytes.
     pub fn buffered(&self) -> &[u8] {
         &self.buffer[self.at..]
     }
 
-    /// Takes out what was received and not used.
+    /// Takes the unread bytes out of the buffer.
     pub fn take_buffer(&mut self) -> Vec<u8> {
         self.buffer.drain(..self.at);
         self.at = 0;
@@ -81,7 +81,7 @@ impl<S: Read + Write> Peer<S> {
         }
     }
 
-    /// Receives more. `during`: what is under way, for the message if nothing comes.
+    /// Receives more. `during` names the present step in the error of a timeout.
     pub fn fill(&mut self, watch: &impl Watch, during: &'static str) -> Result<(), LinkError> {
         if self.at > 0 {
             self.buffer.drain(..self.at);

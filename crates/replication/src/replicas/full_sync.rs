@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A full sync on its way: what the thread that makes it has written, and how far each replica has
-//! taken it.
+//! A full sync in progress: the bytes written so far, and how far each replica has read them.
 //!
-//! A full sync is made in a file that has no name, or in memory, where only what some replica has
-//! not taken yet is kept. Then the thread waits for the slowest, but not while that would have
-//! those wait who change what is still to be copied: then the full sync grows, and a replica that
-//! is too far behind is cut off by its limit (`client-output-buffer-limit`).
+//! The writing thread writes to an unnamed file, or to memory, which keeps only the bytes that some
+//! replica still has to read. With memory the thread waits for the slowest replica, unless clients
+//! would then wait for the snapshot: the full sync grows instead, and a replica that falls too far
+//! behind is cut off by its limit (`client-output-buffer-limit`).
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -21,15 +20,15 @@ use braid_clients::Mailboxes;
 use super::options::{Filter, ReplicaOptions};
 use crate::history::{ID_LEN, random_id};
 
-/// So much of a full sync in memory waits to be taken before the thread that makes it waits.
+/// Unread bytes in memory from which the writing thread waits.
 const AHEAD: u64 = 8 << 20;
-/// How long it waits before it looks whether it may go on though nobody has taken anything.
+/// How long it waits before it checks whether it may go on without any progress of a replica.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Where a full sync is.
 #[derive(Default)]
 struct Content {
-    /// What is kept in memory, and the offset of its first byte.
+    /// The bytes in memory, and the offset of the first one.
     pieces: VecDeque<Arc<Vec<u8>>>,
     first: u64,
     /// Bytes written.
@@ -37,7 +36,7 @@ struct Content {
     /// Whether it is complete; nothing while it is being made.
     outcome: Option<bool>,
     takers: Vec<Taker>,
-    /// Loops to be told when there is more.
+    /// Loops to wake when there is more.
     loops: Vec<usize>,
 }
 
@@ -56,9 +55,9 @@ pub struct FullSync {
     pub filter: Filter,
     /// Its offset is known, and changes behind it are kept.
     has_stream: bool,
-    /// In which it is made, unless that is the memory.
+    /// The unnamed file; `None` if it is written to memory.
     file: Option<File>,
-    /// Stands behind a full sync whose length nobody knows when it begins.
+    /// End mark of a full sync whose length is unknown at its start.
     mark: String,
     content: Mutex<Content>,
     taken: Condvar,

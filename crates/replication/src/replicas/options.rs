@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a replica asks for before it is sent anything.
+//! Options that a replica sends before its full sync or stream.
 
 use braid_group::MemberId;
 

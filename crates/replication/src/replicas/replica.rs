@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! One replica: what it has said about itself, how far it has got, and what its loop is to send it next.
+//! One replica: its options, its acknowledged offset, and the orders for its loop.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

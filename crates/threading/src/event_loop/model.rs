@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a threading model is to the loop: the places where models differ.
+//! The interface of a threading model to the loop: the places where models differ.
 //!
 //! The provided methods describe a thread that serves its clients all by itself (the `parallel`
 //! model); a model overrides the few where it differs. Every call is resolved at compile time.
