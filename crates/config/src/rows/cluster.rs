@@ -31,8 +31,8 @@ super::directives! {
     cluster_ping_interval_milliseconds: u64 =>
         integer("cluster-ping-interval", || 0, 0, LONG_MAX, Unit::Milliseconds).hidden().no_effect_yet();
 
-    /// Port of the cluster's own connections that clients are told; 0 means the client port plus 10000.
-    /// This server does not listen there.
+    /// Cluster bus port announced to clients; 0 means the client port plus 10000. This server does
+    /// not listen there.
     cluster_port: u16 => integer("cluster-port", || 0, 0, 65535, Unit::Plain).immutable();
 
     /// How old a replica's data may be, in node timeouts, for it to become master; 0 means any age.
@@ -51,7 +51,7 @@ super::directives! {
     cluster_replica_no_failover: bool =>
         switch("cluster-replica-no-failover", false).aliases(&["cluster-slave-no-failover"]).no_effect_yet();
 
-    /// Stop serving when a part of the slots is served by nobody.
+    /// Stop serving when some slots have no owner.
     cluster_require_full_coverage: bool => switch("cluster-require-full-coverage", true);
 
     /// Answer reads while the cluster is down.
@@ -69,47 +69,48 @@ super::directives! {
     cluster_blacklist_ttl_seconds: u64 =>
         integer("cluster-blacklist-ttl", || 60, 0, LONG_MAX, Unit::Seconds).no_effect_yet();
 
-    /// Milliseconds after which a failover that someone asked for is given up.
+    /// Milliseconds after which a manual failover is given up.
     cluster_manual_failover_timeout_milliseconds: u32 =>
         integer("cluster-manual-failover-timeout", || 5000, 1, INT_MAX, Unit::Milliseconds).no_effect_yet();
 
     /// Count keys, commands and traffic for each slot.
     cluster_slot_stats_enabled: bool => switch("cluster-slot-stats-enabled", false).no_effect_yet();
 
-    /// Bytes of changes that may be left when a slot that moves to another node is held back, so that the
-    /// rest can go there.
+    /// A slot that moves to another node is paused once at most this many bytes of changes are left
+    /// to send.
     cluster_slot_migration_handoff_max_lag_bytes: u64 => integer(
         "cluster-slot-migration-handoff-max-lag-bytes", || 1 << 20, 1, LONG_MAX, Unit::Bytes);
 
-    /// Most milliseconds for which commands wait for a slot that moves to another node. If it has not
-    /// gone by then, it stays.
+    /// Longest pause of a slot that moves to another node, in milliseconds. If it has not moved by
+    /// then, it stays.
     cluster_slot_migration_write_pause_timeout_milliseconds: u32 => integer(
         "cluster-slot-migration-write-pause-timeout", || 10_000, 1, INT_MAX, Unit::Milliseconds);
 
-    /// How many ended moves of slots CLUSTER GETSLOTMIGRATIONS and CLUSTER MIGRATION STATUS tell of.
+    /// How many finished slot migrations CLUSTER GETSLOTMIGRATIONS and CLUSTER MIGRATION STATUS
+    /// list.
     cluster_slot_migration_log_max_len: u32 =>
         integer("cluster-slot-migration-log-max-len", || 1000, 0, INT_MAX, Unit::Plain);
 
-    /// Address that this node says it has.
+    /// Address announced to other nodes and clients.
     cluster_announce_ip: text => optional_text("cluster-announce-ip").of_one_node();
 
-    /// IPv4 address that clients are told.
+    /// IPv4 address announced to clients.
     cluster_announce_client_ipv4: text =>
         optional_text("cluster-announce-client-ipv4").text_check(checks::ipv4).of_one_node();
 
-    /// IPv6 address that clients are told.
+    /// IPv6 address announced to clients.
     cluster_announce_client_ipv6: text =>
         optional_text("cluster-announce-client-ipv6").text_check(checks::ipv6).of_one_node();
 
-    /// Port that clients are told; 0 means the one that nodes are told.
+    /// Port announced to clients; 0 means the one announced to nodes.
     cluster_announce_client_port: u16 =>
         integer("cluster-announce-client-port", || 0, 0, 65535, Unit::Plain).of_one_node();
 
-    /// TLS port that clients are told; 0 means the one that nodes are told.
+    /// TLS port announced to clients; 0 means the one announced to nodes.
     cluster_announce_client_tls_port: u16 =>
         integer("cluster-announce-client-tls-port", || 0, 0, 65535, Unit::Plain).of_one_node();
 
-    /// Host name that this node says it has.
+    /// Host name announced to other nodes and clients.
     cluster_announce_hostname: text =>
         optional_text("cluster-announce-hostname").text_check(checks::hostname).of_one_node();
 
@@ -117,19 +118,19 @@ super::directives! {
     cluster_announce_human_nodename: text =>
         optional_text("cluster-announce-human-nodename").text_check(checks::nodename).of_one_node();
 
-    /// Port that this node says it has; 0 means its real one.
+    /// Port announced to other nodes and clients; 0 means the real one.
     cluster_announce_port: u16 =>
         integer("cluster-announce-port", || 0, 0, 65535, Unit::Plain).of_one_node();
 
-    /// TLS port that this node says it has; 0 means its real one.
+    /// TLS port announced to other nodes and clients; 0 means the real one.
     cluster_announce_tls_port: u16 =>
         integer("cluster-announce-tls-port", || 0, 0, 65535, Unit::Plain).of_one_node();
 
-    /// Port of the cluster's own connections that this node says it has; 0 means its real one.
+    /// Cluster bus port announced to other nodes; 0 means the real one.
     cluster_announce_bus_port: u16 =>
         integer("cluster-announce-bus-port", || 0, 0, 65535, Unit::Plain).of_one_node();
 
-    /// What clients are told of a node: ip, hostname, or unknown-endpoint (use the address you know).
+    /// How redirections name a node: ip, hostname, or unknown-endpoint (use the address you know).
     cluster_preferred_endpoint_type: ClusterEndpointType => choice(
         "cluster-preferred-endpoint-type",
         ClusterEndpointType::Ip.raw(),

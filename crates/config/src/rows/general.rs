@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Directives about the process: where it works, how it logs, how it starts and ends.
+//! Directives about the process: working directory, log, start and shutdown.
 
 use super::checks;
 use crate::directive::{Special, Unit};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Directives that bound what one client or all of them may take.
+//! Limits for one client and for all clients together.
 
 use crate::directive::{Special, Unit};
 use crate::rows::{INT_MAX, LONG_MAX, UINT_MAX};

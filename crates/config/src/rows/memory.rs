@@ -35,11 +35,11 @@ super::directives! {
     /// Minutes without use after which the counter of uses goes down by one; 0 never lowers it.
     lfu_decay_time_minutes: u32 => integer("lfu-decay-time", || 1, 0, INT_MAX, Unit::Plain);
 
-    /// How hard the background looks for expired keys, from 1 to 10.
+    /// Effort of active expiry, from 1 to 10.
     active_expire_effort: u32 => integer("active-expire-effort", || 1, 1, 10, Unit::Plain);
 
-    /// Neither expire nor evict anything while data is being imported: what is past its expiry
-    /// stays, seen only by clients that have said CLIENT IMPORT-SOURCE ON.
+    /// Neither expire nor evict anything while data is being imported: keys past their expiry stay,
+    /// visible only to clients that have sent CLIENT IMPORT-SOURCE ON.
     import_mode: bool => switch("import-mode", false);
 
     /// Let the background enlarge tables. Accepted for old files: tables here grow in small steps of their

@@ -27,9 +27,9 @@ super::directives! {
     rdb_version_check: RdbVersionCheck =>
         choice("rdb-version-check", RdbVersionCheck::Strict.raw(), RdbVersionCheck::WORDS);
 
-    /// The servers that are to read what is written in the form of snapshots (dump files, bases of
-    /// the append-only file, DUMP): they get the newest form that they know. What they do not know
-    /// is left out: times at which members of collections expire, for keydb functions.
+    /// The servers that must be able to read snapshots (dump files, bases of the append-only file,
+    /// DUMP): values are written in the newest form that they know. What they do not know is left
+    /// out: expiry times of members of collections, and for keydb functions.
     rdb_target: RdbTarget => choice("rdb-target", RdbTarget::Braid.raw(), RdbTarget::WORDS);
 
     /// Refuse writes after a snapshot failed, until one succeeds.
