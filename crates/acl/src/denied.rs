@@ -3,7 +3,7 @@
 
 use braid_spec::{Command, CommandError};
 
-/// What a request lacks permission for, in the order of checks, with the index of the argument.
+/// The missing permission of a request, in the order of checks, with the index of the argument.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Denied {
     Command,

@@ -11,7 +11,7 @@ use braid_base::crc::HASH_SLOTS;
 use braid_client::{Address, Connection, Target, Value, cannot_connect};
 use socket2::SockAddr;
 
-/// A slot that nobody has.
+/// A slot without an owner.
 pub const NOBODY: u16 = u16::MAX;
 
 /// The map. Nodes keep their numbers; new ones get the next.

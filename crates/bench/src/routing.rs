@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Of a cluster: sends each request of a thread to the primary of its key's slot.
+//! Cluster routing: sends each request of a thread to the primary of its key's slot.
 //!
-//! Requests are drawn as for one server. One for another primary than the connection's waits until
-//! a connection to that one takes it. So what is sent has the keys that were drawn, and each is sent
-//! once. (Where a primary is slower than others, what would wait for it is drawn again, unless keys
-//! come in sequence: then all of them count.)
+//! Requests are drawn as for one server. A request for another primary than the connection's waits
+//! until a connection to that primary takes it, so every drawn key is sent once. (If a primary is
+//! slower than the others, requests that would wait for it are drawn again, unless keys come in
+//! sequence: then all of them count.)
 //!
-//! A request that is redirected (MOVED) is sent again, to where it belongs; its latency counts from
-//! then. ASK, TRYAGAIN and CLUSTERDOWN are error replies.
+//! A redirected request (MOVED) is sent again, to the right node; its latency counts from then. ASK, TRYAGAIN and CLUSTERDOWN are error replies.
 //!
 //! HOT PATH: one copy of each request, and its key's slot.
 

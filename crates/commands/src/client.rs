@@ -159,7 +159,7 @@ fn id(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// What is not known is passed over: libraries tell all that they can do.
+/// Ignores unknown names: libraries list all of their capabilities.
 fn capa(call: &mut Call) -> CommandResult {
     if call.args[2..].iter().any(|name| name.eq_ignore_ascii_case(b"redirect")) {
         call.session.record.knows_redirect.store(true, Relaxed);

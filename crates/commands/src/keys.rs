@@ -443,7 +443,7 @@ fn flush(call: &mut Call, db: Option<u32>) -> CommandResult {
     let keyspace = call.keyspace.keyspace();
     let world = call.keyspace.stopped_world().expect("the command's scope is the world");
     let removed = keyspace.flush(world, db);
-    // Before it is saved: what is in the file then is no change since.
+    // Before the save: changes that the file contains do not count as unsaved.
     call.keyspace.context.counters.dirty.add(removed.keys as u64);
     if db.is_none() {
         call.engine.save_after_flush(world);

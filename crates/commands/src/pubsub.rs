@@ -226,7 +226,7 @@ fn stop_listening(call: &mut Call, kind: SubscriptionKind, event: &str) -> Comma
     Ok(())
 }
 
-/// Tells the client of a change to what it listens to.
+/// Confirms a change of the client's subscriptions.
 fn tell(call: &mut Call, event: &str, name: Option<&[u8]>, count: usize) {
     call.reply.push(3);
     call.reply.bulk(event.as_bytes());

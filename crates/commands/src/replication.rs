@@ -400,7 +400,7 @@ impl FailoverOptions {
             } else if call.arg_is(at, "takeover") && call.args.len() == 2 && call.engine.group.is_some() {
                 options.takeover = true;
             } else if call.arg_is(at, "to") && behind >= 2 && options.request.target.is_none() {
-                // What is no port is no replica's.
+                // An invalid port matches no replica.
                 let port = u16::try_from(call.integer_arg(at + 2)?).unwrap_or(0);
                 let host = String::from_utf8_lossy(call.args[at + 1]).into_owned();
                 options.request.target = Some(Primary { host, port });

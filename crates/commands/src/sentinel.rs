@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! SENTINEL in a group: discovery for clients made for Sentinel, which find the primary here without
-//! a Sentinel process.
+//! SENTINEL in a group: discovery for Sentinel clients, which find the primary here without a
+//! Sentinel process.
 //!
-//! Every server of the group answers, from what it last read in etcd, under the group's name. The
-//! other servers are what these clients take for further Sentinels. Replies have the fields of
-//! Redis 7.0's Sentinel in their order; what a Sentinel would have measured itself (pings, links) is
-//! 0 here. Outside of a group the command does not exist, as in any server that is no Sentinel.
+//! Every server of the group answers for the group's name, from the last records that it read from
+//! etcd. It lists the other servers as further Sentinels. Replies have the fields of Redis 7.0's
+//! Sentinel in their order; figures that a Sentinel measures itself (pings, links) are 0. Outside
+//! of a group the command does not exist, as in any server that is no Sentinel.
 //!
 //! Nothing here may look at keys or wait: clients ask while the server serves no data.
 

@@ -72,7 +72,7 @@ impl Tester {
         &mut self.clients[client].0
     }
 
-    /// Changes what a client speaks.
+    /// Changes a client's protocol.
     pub fn speak(&mut self, client: usize, protocol: Protocol) {
         let (session, reply) = &mut self.clients[client];
         reply.protocol = protocol;
@@ -80,7 +80,7 @@ impl Tester {
         session.record.protocol.store(version, std::sync::atomic::Ordering::Relaxed);
     }
 
-    /// Runs a line as client 0; the reply's bytes (what is not UTF-8 is replaced).
+    /// Runs a line as client 0. Returns the reply (with bytes that are not UTF-8 replaced).
     pub fn run(&mut self, line: &str) -> String {
         self.run_as(0, line)
     }
@@ -133,7 +133,7 @@ impl Tester {
         self.session(client).blocked.is_some()
     }
 
-    /// Hands out the messages that have arrived, as loops do; what a client has been told by them.
+    /// Delivers arrived messages, as loops do. Returns a client's pushes.
     pub fn told(&mut self, client: usize) -> String {
         while let Some(message) = self.engine.mailboxes[0].take() {
             let (id, served, ending) = match message {

@@ -46,7 +46,7 @@ pub enum Source {
 /// errors in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceLine {
-    /// What it was read from.
+    /// File, standard input or command line.
     pub source: Source,
     /// Counted from 1; meaningless for options.
     pub line: usize,

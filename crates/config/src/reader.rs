@@ -343,7 +343,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// What cluster mode excludes, and what it takes the place of.
+    /// Refuses settings that cluster mode excludes or replaces.
     fn check_cluster(&mut self) -> Result<(), ConfigError> {
         let config = self.config;
         let refused = |reason: &str| Err(ConfigError::Whole { reason: reason.to_owned() });

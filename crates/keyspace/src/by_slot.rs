@@ -7,11 +7,11 @@
 //! alike. No index stands beside the tables, so nothing can fall out of step with them, whatever
 //! adds or removes keys. The price: all keys of one slot share one lock.
 //!
-//! Standalone servers know no slots; what is here must not cost them more than the branch in
+//! Standalone servers have no slots; this file must not cost them more than the branch in
 //! [`Keyspace::hash`].
 //!
-//! Slots can be *hidden*: they are on their way here, or their keys are being deleted since they
-//! have gone. Walks over a database pass them over, and nothing of them expires or is evicted.
+//! Slots can be *hidden*: they are still being imported, or they have gone and their keys are being
+//! deleted. Walks over a database skip them, and none of their keys expire or are evicted.
 
 use braid_base::crc::HASH_SLOTS;
 use braid_base::hash::KeyHasher;

@@ -17,11 +17,11 @@
 //! Sizes, kind (but for the mark), lengths and the key never change while the entry lives; a change
 //! of those makes a new entry. The clock, the mark, the expiry and the payload do change in place.
 //! All of these are accessed atomically (relaxed), because an optimistic reader may look while a
-//! writer changes them; it finds out afterwards by the shard's version and drops what it read.
+//! writer changes them; it detects that afterwards by the shard's version and drops its result.
 //!
 //! Invariants behind the `unsafe` here: an [`Entry`] is only made from a pointer that
 //! [`Entry::allocate`] returned and that has not been released; `release` is called once, when
-//! nobody can reach the entry any more (see `limbo.rs`).
+//! no thread can reach the entry any more (see `limbo.rs`).
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::marker::PhantomData;

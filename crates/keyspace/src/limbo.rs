@@ -112,8 +112,8 @@ impl Limbo {
         self.waiting.push_back((self.gate.epoch(), retired));
     }
 
-    /// Frees what has waited long enough, once enough has gathered. Called between batches, outside
-    /// the gate.
+    /// Frees entries that have waited long enough, once enough of them have gathered. Called
+    /// between batches, outside the gate.
     #[inline]
     pub fn reclaim(&mut self) {
         if self.waiting.len() >= RECLAIM_AT {
@@ -121,8 +121,8 @@ impl Limbo {
         }
     }
 
-    /// Frees what has waited long enough. The thread should be outside the gate: its own presence
-    /// there delays the rest.
+    /// Frees entries that have waited long enough. The thread should be outside the gate: its own
+    /// presence there delays the rest.
     pub fn reclaim_now(&mut self) {
         if self.waiting.is_empty() {
             return;

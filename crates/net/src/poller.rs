@@ -68,7 +68,7 @@ impl Poller {
         Ok(epoll::add(&self.epoll, descriptor, EventData::new_u64(token), interest.flags())?)
     }
 
-    /// Changes what a descriptor is watched for.
+    /// Changes a descriptor's interest.
     pub fn modify(&self, descriptor: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
         Ok(epoll::modify(&self.epoll, descriptor, EventData::new_u64(token), interest.flags())?)
     }

@@ -335,8 +335,8 @@ impl Hub {
         }
     }
 
-    /// Moves a client's deliveries to another loop. What is queued at its current loop is older and
-    /// must be delivered there before the client moves.
+    /// Moves a client's deliveries to another loop. Messages queued at its current loop are older
+    /// and must be delivered there before the client moves.
     pub fn relocate(&self, listener: &mut Listener, to: usize) {
         let Listener { record, subscriptions, .. } = listener;
         // First, so that early messages wait at the new loop.

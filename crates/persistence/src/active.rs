@@ -176,7 +176,7 @@ impl ActiveFiles {
     pub fn flush(&mut self) -> io::Result<()> {
         let Some(log) = &mut self.log else { return Err(io::Error::other("there is no log")) };
         if let Err(error) = log.write_all(&self.buffer) {
-            // What was written in part is no record, and nothing may follow it.
+            // Removes the incomplete record: no other may follow it.
             log.set_len(self.log_bytes)?;
             return Err(error);
         }
@@ -186,7 +186,7 @@ impl ActiveFiles {
         Ok(())
     }
 
-    /// Forces what was written to disk.
+    /// Forces the log to disk.
     pub fn sync(&self) -> io::Result<()> {
         self.log.as_ref().map_or(Ok(()), File::sync_data)
     }

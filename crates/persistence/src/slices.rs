@@ -106,7 +106,7 @@ impl<'p> Slices<'p> {
     }
 
     /// Publishes the progress, at `position` of the present file, and resumes the world if it is
-    /// time, after calling `settle`. `what` describes what has been loaded.
+    /// time, after calling `settle`. `what` names the loaded things.
     pub fn turn<E: From<Stopped>>(
         &mut self,
         txn: &mut Txn<'_>,

@@ -44,7 +44,7 @@ impl Sink {
         }
     }
 
-    /// Syncs what was written through the page cache.
+    /// Syncs data written through the page cache.
     fn sync(&self) -> io::Result<()> {
         match self {
             Sink::File { writer, .. } if writer.is_direct() => Ok(()),

@@ -97,7 +97,7 @@ impl Pending {
         self.bytes[self.end..].first_chunk_mut().expect("the buffer was grown")
     }
 
-    /// Adds `len` bytes, already written through [`Pending::room`], to what is pending.
+    /// Adds `len` bytes, already written through [`Pending::room`], to the pending ones.
     #[inline(always)]
     pub fn advance(&mut self, len: usize) {
         debug_assert!(self.end + len <= self.bytes.len());
@@ -127,7 +127,7 @@ impl Pending {
         self.bytes.resize(if want <= capacity { initialised.min(capacity) } else { initialised }, 0);
     }
 
-    /// Inserts `blob` after what was written so far.
+    /// Appends `blob` by reference.
     pub fn attach(&mut self, blob: Blob) {
         self.attached_bytes += blob.len();
         self.attachments.push_back(Attachment { at: self.end, blob });

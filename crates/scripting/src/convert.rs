@@ -222,7 +222,7 @@ struct Writer<'l, 'r> {
     returned: Returned,
 }
 
-/// A table with elements still to be written; the variants name what is on Lua's stack meanwhile.
+/// A table with elements left to write; the variants state the content of Lua's stack meanwhile.
 enum Open {
     /// The table.
     Array { header: Deferred, count: usize },

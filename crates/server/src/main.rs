@@ -86,7 +86,7 @@ fn report_failure(config: &Arc<Config>, error: &str) {
 fn serve(config: &Arc<Config>, arguments: &braid_config::Arguments) -> Result<(), String> {
     let loaded = config.load(arguments, &mut std::io::stdin()).map_err(|error| error.to_string())?;
     process::enter_directory(config)?;
-    // Before the title takes the place of the environment. Who is supervised stays in the foreground.
+    // Before the title overwrites the environment. A supervised server stays in the foreground.
     let supervisor = Supervisor::detect(config.supervised());
     let is_supervised = matches!(supervisor, Ok(Supervisor::Upstart | Supervisor::Systemd(_)));
     if config.daemonize() && !is_supervised {

@@ -31,7 +31,7 @@ impl Title {
         Some(Title { area, program: program.to_owned(), config_file })
     }
 
-    /// Shows the title, and keeps it true when what it tells is changed.
+    /// Shows the title, and updates it when its settings change.
     pub fn show_and_follow(mut self, config: &Arc<Config>) {
         self.show(config);
         let shared = Mutex::new(self);

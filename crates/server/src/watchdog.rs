@@ -28,8 +28,8 @@ struct State {
     runs: bool,
 }
 
-/// What is known of a thread: commands that it had done when it was first seen to be at work with
-/// no more, and since when.
+/// A thread's progress: how many commands it had done when it was last seen to advance, and when
+/// that was.
 #[derive(Clone, Copy)]
 struct Seen {
     commands: u64,
@@ -37,7 +37,7 @@ struct Seen {
     told: bool,
 }
 
-/// Follows the configuration from now on.
+/// Applies the configuration, now and whenever it changes.
 pub fn follow(engine: &Arc<Engine>) -> Result<(), String> {
     let shared = Arc::new((Mutex::new(State::default()), Condvar::new()));
     let weak = Arc::downgrade(engine);
@@ -97,7 +97,7 @@ fn watch(engine: &Weak<Engine>, state: &Mutex<State>, changed: &Condvar) {
     }
 }
 
-/// Tells what a thread is doing. The words are those that tools look for.
+/// Logs a thread's call stack, in the words that tools look for.
 fn report(task: u32, since: Duration) {
     let name = std::fs::read_to_string(format!("/proc/self/task/{task}/comm")).unwrap_or_default();
     crash::log_line(format_args!(

@@ -314,7 +314,7 @@ impl Group {
 /// Finds keys that specifications cannot express: argument indices with flags.
 pub type KeyFinder = fn(&[&[u8]]) -> Option<Vec<(usize, KeyFlags)>>;
 
-/// Computes from a request's arguments what it does with its keys.
+/// Computes the use of a request's keys from its arguments.
 pub type KeyFlagsFinder = fn(&[&[u8]]) -> KeyFlags;
 
 /// True if the argument with this index is a secret.
@@ -323,7 +323,7 @@ pub type SecretFinder = fn(&[&[u8]], usize) -> bool;
 /// Computes the scope of a request.
 pub type ScopeFinder = fn(&[&[u8]]) -> Scope;
 
-/// What a command does with channels.
+/// A command's use of channels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ChannelAccess {
     Publish,
@@ -365,7 +365,7 @@ pub struct Spec {
     pub extra_categories: Category,
     pub keys: &'static [KeySpec],
     pub key_finder: Option<KeyFinder>,
-    /// What a request really does with its keys, where the specifications state the maximum
+    /// A request's actual use of its keys, where the specifications state the maximum
     /// (`VARIABLE_FLAGS`).
     pub exact_key_flags: Option<KeyFlagsFinder>,
     /// Secret arguments, hidden from logs.

@@ -2,8 +2,8 @@
 //! Replica output: a replica's connection carries the full sync, and then the changes, straight out
 //! of the journal.
 //!
-//! The engine decides what a replica is sent next ([`Order`]). Everything on the connection is sent
-//! here, in order: lines, full sync, stream; a replica gets no replies. `event_loop/replicas.rs`
+//! The engine orders what to send next ([`Order`]). Everything on the connection is sent here, in
+//! order: lines, full sync, stream; a replica gets no replies. `event_loop/replicas.rs`
 //! calls this once per turn of the loop that owns the connection.
 //!
 //! A replica that falls so far behind that it exceeds its limit (`client-output-buffer-limit
@@ -79,7 +79,7 @@ pub enum SendOutcome {
     Close,
 }
 
-/// What all replicas of a loop share in a turn.
+/// Context shared by all replicas of a loop in a turn.
 pub struct SendContext<'e> {
     pub engine: &'e Engine,
     pub slot: usize,
@@ -359,7 +359,7 @@ impl Sender<'_> {
         Ok(taken)
     }
 
-    /// Sends what has been compressed.
+    /// Sends the compressed blocks.
     fn send_blocks(&mut self) -> Result<(), SendOutcome> {
         let Some(mut packer) = self.packer.take() else { return Ok(()) };
         let mut outcome = Ok(());

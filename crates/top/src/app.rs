@@ -154,7 +154,7 @@ impl App {
         PANELS.iter().position(|(panel, _)| *panel == self.panel).unwrap_or(0)
     }
 
-    /// Whether the server has what a panel shows.
+    /// Whether the server has data for a panel.
     pub fn has(&self, panel: Panel) -> bool {
         panel != Panel::Group || self.view.group.is_some()
     }

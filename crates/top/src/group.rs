@@ -78,7 +78,7 @@ impl GroupView {
         self.members.iter().find(|member| member.role == "primary" && member.is_up)
     }
 
-    /// The group in a line, what is wrong in further ones, and a picture of who follows whom.
+    /// The group in a line, its problems in further ones, and a picture of primary and replicas.
     pub fn heading(&self) -> String {
         let leader = self.leader();
         let mut text = format!("group {}, epoch {:.0}, ", self.name, self.epoch);

@@ -54,11 +54,15 @@ pub const LOCK_METHODS: [&str; 3] = ["lock_exclusive", "lock_shared", "stop_worl
 pub const LOCK_FUNCTIONS: [&str; 4] = ["lock", "lock_all_shared", "lock_shard_exclusive", "world"];
 
 /// Where no command may be recognised by its name: dispatcher, loops, scripts.
-pub const NAMELESS: [&str; 6] = [
+pub const NAMELESS: [&str; 10] = [
     "crates/engine/src/dispatch.rs",
     "crates/engine/src/dispatch/",
     "crates/engine/src/blocking.rs",
+    "crates/engine/src/blocking/",
+    "crates/engine/src/locks.rs",
     "crates/engine/src/session.rs",
+    "crates/engine/src/transaction.rs",
+    "crates/engine/src/replication/",
     "crates/threading/src/",
     "crates/scripting/src/",
 ];

@@ -21,7 +21,7 @@ pub(super) enum Purpose {
     Kill,
 }
 
-/// What a client is there for.
+/// The types of clients that TYPE selects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ClientType {
     Normal,
@@ -176,7 +176,7 @@ impl<'a> Filters<'a> {
     }
 }
 
-/// The error for what is no filter. After CLIENT LIST's numbers it is taken for a number.
+/// The error for an unknown filter. After the IDs of CLIENT LIST it counts as a bad ID.
 fn unknown(after_ids: bool, purpose: Purpose) -> CommandError {
     if after_ids && purpose == Purpose::List { invalid_id(purpose) } else { CommandError::Syntax }
 }

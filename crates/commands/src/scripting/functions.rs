@@ -75,7 +75,7 @@ pub(super) const SUBCOMMANDS: &[Row] = &[
 /// Milliseconds after which loading a library is given up.
 const LOAD_TIMEOUT: std::time::Duration = std::time::Duration::from_millis(500);
 
-/// What a function has been registered with.
+/// The flags that a function was registered with.
 pub(super) fn declares(engine: &Engine, args: &[&[u8]]) -> Option<Flags> {
     let (library, index) = engine.scripts.cache.libraries().function(args.get(1)?)?;
     run::declared(library.functions[index].flags)

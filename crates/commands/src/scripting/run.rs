@@ -81,8 +81,7 @@ pub(super) fn split_arguments<'a>(
     }
 }
 
-/// What a script with these flags does and can stand, as flags of a command; nothing if it declares
-/// nothing.
+/// Translates a script's flags to flags of a command; `None` if it declares none.
 pub(super) fn declared(flags: ScriptFlags) -> Option<Flags> {
     if flags.has(ScriptFlags::UNDECLARED) {
         return None;
@@ -394,7 +393,7 @@ impl Hosted<'_, '_> {
         if self.is_alone() {
             self.engine.keyspace.gate.set_wait(Wait::Endless);
         }
-        // What was held back is answered now.
+        // Requests that were held back are answered now.
         self.engine.mailboxes.tell_all(|| Message::Resume);
     }
 }
@@ -440,7 +439,7 @@ impl Host for Hosted<'_, '_> {
     }
 
     fn set_replication(&mut self, targets: u8) {
-        // One journal feeds file and replicas: what is for one of them is for both.
+        // One journal feeds the file and the replicas: they cannot be chosen separately.
         self.keyspace.context.unjournalled = targets == 0;
     }
 

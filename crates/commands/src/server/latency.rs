@@ -227,7 +227,7 @@ fn doctor(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// What is known about an event and can be done about it.
+/// Cause of an event, and advice.
 fn advice(event: &str) -> &'static str {
     match event {
         "command" => {

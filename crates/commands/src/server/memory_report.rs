@@ -26,7 +26,7 @@ pub struct Report {
     pub bytes_per_key: usize,
     pub overhead: usize,
     pub dataset: usize,
-    /// Percent of what is in use beyond the start.
+    /// Percentage of the memory in use beyond that at start.
     pub dataset_percent: f64,
     pub allocator: allocator::Figures,
     pub resident: usize,

@@ -69,7 +69,7 @@ fn save(call: &mut Call) -> CommandResult {
     if call.engine.is_saving() {
         return Err(CommandError::text("ERR Background save already in progress"));
     }
-    // A rewrite under way is left alone: the world is stopped, and what it writes is another file.
+    // A rewrite under way is left alone: the world is stopped, and it writes another file.
     let world = call.keyspace.stopped_world().expect("the command's scope is the world");
     // Why it failed is in the log.
     call.engine.save(world).map_err(|_| CommandError::text("ERR"))?;

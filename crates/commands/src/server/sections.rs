@@ -39,7 +39,7 @@ pub enum Usually {
 
 /// A section.
 pub struct Section {
-    /// What it can be asked for by.
+    /// Names by which INFO selects it.
     pub names: &'static [&'static str],
     title: &'static str,
     pub usually: Usually,
@@ -274,7 +274,7 @@ fn memory(fields: &mut Fields<'_>) {
         fields.field(format_args!("{name}_bytes"), share.bytes);
     }
     fields.field("mem_not_counted_for_evict", engine.uncounted_bytes.load(Relaxed));
-    // What is kept for replicas and their backlog is the same: the journal.
+    // Replica buffers and the backlog are the same memory: the journal's.
     let backlog = engine.keyspace.journal.backlog().map_or(0, |kept| kept.len);
     // One that was killed is gone for all, though its loop closes it later.
     let behind = |replica: &Arc<Replica>| {
@@ -310,7 +310,7 @@ fn persistence(fields: &mut Fields<'_>) {
     let (done, total) = (save.progress.keys.load(Relaxed), save.keys.load(Relaxed));
     let (done, total) = if active { (done, total) } else { (0, 0) };
     fields.field("async_loading", u8::from(is_beside));
-    // What is copied on write is the old forms of what changes before it is saved.
+    // Copy-on-write memory: old forms of values that changed before they were saved.
     fields.same(forms, &["current_cow_peak", "current_cow_size"]);
     fields.field("current_cow_size_age", 0);
     fields.ratio("current_fork_perc", if total == 0 { 0.0 } else { done as f64 * 100.0 / total as f64 });

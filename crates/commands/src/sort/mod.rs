@@ -318,12 +318,12 @@ fn store(call: &mut Call, destination: &[u8], list: List, options: &Options<'_>)
     Ok(())
 }
 
-/// Elements of a request that repeats what was stored.
+/// Elements per journalled request.
 const JOURNALLED_AT_ONCE: usize = 256;
 
-/// What was stored is repeated as it is: patterns may lead to anything, and texts are in another
-/// order to a server of another language. Sorted by their own numbers, elements are in one order
-/// everywhere: then the command itself is repeated.
+/// Journals the stored list: patterns may lead to anything, and a server with another locale sorts
+/// texts in another order. Elements sorted by their own numbers have the same order everywhere:
+/// then the command itself is journalled.
 fn journal_result(call: &mut Call, key: &[u8]) {
     if !call.keyspace.journals() {
         return;

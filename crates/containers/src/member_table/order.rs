@@ -21,7 +21,7 @@
 //! evenly. They are twice as dense at 0, where the next segment is split, as at 1, so that those
 //! not yet split are full in the order in which their turns come: the fullest next. At any moment
 //! the segments' fill is spread in the same way between a half-full and a full one, however many
-//! there are, and what one leaves behind as it grows the next one takes.
+//! there are, and a growing segment reuses the memory that the previous one has left.
 
 /// The point of a hash, as a fraction of 64 bits. A larger hash has a larger point (or the same).
 ///

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Crash report in the log, after a signal, or a panic, which ends in one.
 //!
-//! `signals.rs` writes what is possible while everything may be broken. The rest needs memory,
-//! files and the server's figures, and is written by a separate thread: function names, the other
-//! threads and their stacks, INFO. If that thread blocks on something that the crashed thread
+//! `signals.rs` writes the part that is possible while everything may be broken. The rest needs
+//! memory, files and the server's figures, and is written by a separate thread: function names, the
+//! other threads and their stacks, INFO. If that thread blocks on something that the crashed thread
 //! holds, the report ends without it.
 //!
 //! Keys, values and clients never appear in it.
@@ -130,7 +130,7 @@ fn threads() {
     }
 }
 
-/// Begins a line of the log's descriptor, behind what is there.
+/// Appends a line to the log's descriptor.
 pub fn log_line(text: std::fmt::Arguments<'_>) {
     let mut log = RawLog::new();
     log.line();

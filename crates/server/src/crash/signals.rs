@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The part of a crash report that is written inside of a signal handler: no lock, no allocation,
-//! no state of the process except what is prepared here.
+//! no state of the process except the buffers prepared here.
 //!
 //! The crashing thread writes the signal and the addresses of its calls to the log's descriptor,
 //! wakes the report thread (the parent module), gives it some seconds, and then dies of the signal
@@ -88,7 +88,7 @@ pub struct RawLog {
 }
 
 impl RawLog {
-    /// Nothing yet. What is written goes out when the buffer is full or this is dropped.
+    /// An empty buffer, written out when it is full or dropped.
     pub fn new() -> RawLog {
         RawLog { buffer: [0; 512], len: 0 }
     }

@@ -295,7 +295,7 @@ impl<M: Model> EventLoop<M> {
                 return self.ask_for_progress(&revealed);
             };
             let Some(group) = self.reply_hold.queue(wait).pop_front() else { return };
-            // Replicas are sent what is on disk, which may just have become more.
+            // Replicas get only changes that are on disk, and more may have reached it just now.
             self.feed_replicas_before_replies();
             self.release_group(group, settled);
         }

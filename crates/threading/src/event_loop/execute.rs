@@ -45,7 +45,7 @@ impl<M: Model> EventLoop<M> {
             // Read after the requests were received, so that this server had the right to serve
             // while they were under way.
             self.worker.fence = self.engine.fence();
-            // What is refused reveals nothing, and need not wait.
+            // A refusal reveals nothing, and need not wait.
             self.worker.notes_data = self.worker.fence == 0 && self.engine.sync_writes.waits_for_members();
             self.reply_hold.begin(self.engine.replication.in_sync.losses());
             // The client whose turn it is, its first request in the batch, and when its turn began.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The replicas whose connections a loop owns: each turn sends them what is due
+//! Replicas whose connections a loop owns: each turn sends their due output
 //! ([`crate::replica_output`]).
 //!
 //! A loop that has sent everything sleeps until its notifier is rung. Appenders to the journal
