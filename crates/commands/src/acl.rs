@@ -7,7 +7,7 @@ use braid_acl::selector::Selector;
 use braid_acl::user::User;
 use braid_base::number;
 use braid_engine::{Call, Handler, Row};
-use braid_group::cluster::shared::Kind;
+use braid_group::cluster::shared::SharedKind;
 use braid_spec::{Category, Command, CommandError, CommandResult, Flags, Group};
 
 use crate::cluster::shared::{for_cluster, share, text_of};
@@ -101,7 +101,7 @@ fn set_user(call: &mut Call) -> CommandResult {
         let name = text_of(call.args[2], "the user's name")?;
         let rules = call.engine.acl.rules_after(call.engine.acl_server(), name.as_bytes(), rules)?;
         let rules = text_of(&rules, "the rules")?;
-        return share(call, vec![(Kind::User, name, Some(rules))], |reply| reply.ok());
+        return share(call, vec![(SharedKind::User, name, Some(rules))], |reply| reply.ok());
     }
     call.engine.acl.set_user(call.engine.acl_server(), call.args[2], &call.args[3..])?;
     call.reply.ok();
@@ -115,7 +115,7 @@ fn delete_users(call: &mut Call) -> CommandResult {
     }
     if let Some(names) = for_cluster(call, names).filter(|names| !names.is_empty()) {
         let known = names.iter().filter(|name| call.engine.acl.user(name).is_some()).count();
-        let deleted = |name: &&[u8]| Ok((Kind::User, text_of(name, "the user's name")?, None));
+        let deleted = |name: &&[u8]| Ok((SharedKind::User, text_of(name, "the user's name")?, None));
         let values = names.iter().map(deleted).collect::<Result<_, CommandError>>()?;
         return share(call, values, move |reply| reply.integer(known as i64));
     }

@@ -20,7 +20,7 @@ use braid_resp::request;
 use crate::engine::Engine;
 use crate::migrate::target::{Broken, Connection, Target};
 
-use peers::{Forwarding, Peer, Place};
+use peers::{Forwarding, Peer, PeerAddress};
 
 /// Bytes that wait for one node; what comes on top is lost.
 const QUEUE_BYTES: usize = 32 << 20;
@@ -94,7 +94,7 @@ impl Peer {
         queue.pause = (queue.pause * 2).clamp(PAUSE, PAUSE_MAX);
         queue.alone_until = Some(Instant::now() + queue.pause);
         if !queue.is_gone && !std::mem::replace(&mut queue.has_trouble, true) {
-            let Place { host, port, .. } = &self.place;
+            let PeerAddress { host, port, .. } = &self.address;
             log::warn!("Messages of PUBLISH do not reach node {} ({host}:{port}): {why}", self.id);
         }
     }
@@ -130,11 +130,11 @@ impl Peer {
     }
 
     fn connect(&self, engine: &Engine) -> Result<Connection, String> {
-        let (config, place) = (&engine.config, &self.place);
+        let (config, address) = (&engine.config, &self.address);
         let target =
-            Target { host: place.host.clone(), port: place.port, credentials: None, tls: place.is_tls };
+            Target { host: address.host.clone(), port: address.port, credentials: None, tls: address.is_tls };
         let patience = Duration::from_millis(u64::from(config.lease_time_ms()));
-        let options = crate::tls::connect_options(config, place.is_tls, patience)?;
+        let options = crate::tls::connect_options(config, address.is_tls, patience)?;
         let mut connection = Connection::open(&target, &options).map_err(|error| error.to_string())?;
         let broken = |_| "the connection was lost".to_owned();
         connection.set_timeout(patience).map_err(broken)?;

@@ -6,7 +6,7 @@
 //! commands are as in Redis.
 
 use braid_engine::Call;
-use braid_group::cluster::shared::Kind;
+use braid_group::cluster::shared::SharedKind;
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult};
 
@@ -30,7 +30,7 @@ pub fn text_of(bytes: &[u8], what: &str) -> Result<String, CommandError> {
 /// goes by them.
 pub fn share(
     call: &mut Call,
-    values: Vec<(Kind, String, Option<String>)>,
+    values: Vec<(SharedKind, String, Option<String>)>,
     answer_with: impl FnOnce(&mut ReplyBuffer) + Send + 'static,
 ) -> CommandResult {
     must_leave(call)?;
@@ -96,17 +96,17 @@ fn list(call: &mut Call) -> CommandResult {
 fn delete_library(call: &mut Call) -> CommandResult {
     let name = text_of(call.args[4], "the library's name")?;
     let is_known = call.engine.shared_reports().iter().any(|report| {
-        (report.kind, &*report.name) == (Kind::Library, name.as_str()) && report.value.is_some()
+        (report.kind, &*report.name) == (SharedKind::Library, name.as_str()) && report.value.is_some()
     });
     if !is_known {
         return Err(CommandError::text("ERR Library not found"));
     }
-    share(call, vec![(Kind::Library, name, None)], |reply| reply.ok())
+    share(call, vec![(SharedKind::Library, name, None)], |reply| reply.ok())
 }
 
 fn forget(call: &mut Call) -> CommandResult {
     let kind = std::str::from_utf8(call.args[3]).ok().map(str::to_ascii_lowercase);
-    let Some(kind) = kind.and_then(|kind| Kind::named(&kind)) else { return Err(CommandError::Syntax) };
+    let Some(kind) = kind.and_then(|kind| SharedKind::named(&kind)) else { return Err(CommandError::Syntax) };
     let name = text_of(call.args[4], "the name")?;
     must_leave(call)?;
     call.work_in_background(move |engine, answer| match engine.forget_shared(kind, &name) {

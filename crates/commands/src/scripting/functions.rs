@@ -7,7 +7,7 @@
 
 use braid_clients::busy::ScriptKind;
 use braid_engine::{Call, Engine, Row};
-use braid_group::cluster::shared::Kind;
+use braid_group::cluster::shared::SharedKind;
 use braid_scripting::function_libraries::{Libraries, Library, Policy};
 use braid_scripting::key_analysis::Reach;
 use braid_scripting::thread_vms::ThreadVms;
@@ -176,7 +176,7 @@ fn load_for_cluster(call: &mut Call, options: &[&[u8]], code: &[u8]) -> CommandR
         libraries.prepare(code, replace, |code| vms.read_library(config, code, Some(LOAD_TIMEOUT)))
     })?;
     let name = library.map_err(error)?.name.clone();
-    let value = (Kind::Library, name.clone(), Some(text_of(code, "the code")?));
+    let value = (SharedKind::Library, name.clone(), Some(text_of(code, "the code")?));
     share(call, vec![value], move |reply| reply.bulk(name.as_bytes()))
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_config::{ExtraLines, Origin};
 use braid_engine::{Call, Engine, Row};
-use braid_group::cluster::shared::Kind;
+use braid_group::cluster::shared::SharedKind;
 use braid_spec::{CommandError, CommandResult, Group};
 
 use crate::cluster::shared::{for_cluster, share};
@@ -100,7 +100,7 @@ fn set_for_cluster(call: &mut Call, words: &[&[u8]]) -> CommandResult {
     }
     let pairs: Vec<(&[u8], &[u8])> = words.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
     let checked = call.engine.config.check_for_cluster(origin(call), &pairs).map_err(CommandError::text)?;
-    let values = checked.into_iter().map(|(name, text)| (Kind::Setting, name.to_owned(), Some(text)));
+    let values = checked.into_iter().map(|(name, text)| (SharedKind::Setting, name.to_owned(), Some(text)));
     share(call, values.collect(), |reply| reply.ok())
 }
 

@@ -25,7 +25,7 @@ pub struct Forwarding {
 
 /// Where a node is.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct PeerAddress {
     pub(super) host: String,
     pub(super) port: u16,
     pub(super) is_tls: bool,
@@ -34,7 +34,7 @@ pub(super) struct Place {
 /// Another node.
 pub(super) struct Peer {
     pub(super) id: Arc<str>,
-    pub(super) place: Place,
+    pub(super) address: PeerAddress,
     pub(super) queue: Mutex<Queue>,
     pub(super) has_more: Condvar,
 }
@@ -81,9 +81,9 @@ impl Forwarding {
         let known = self.peers.load_full();
         let peer = |node: &MapNode| {
             let port = if is_tls { node.tls_port() } else { node.port() };
-            let place = Place { host: node.host().to_owned(), port, is_tls };
-            let same = known.iter().find(|peer| *peer.id == *node.known.id && peer.place == place);
-            same.cloned().unwrap_or_else(|| Arc::new(Peer::new(&node.known.id, place)))
+            let address = PeerAddress { host: node.host().to_owned(), port, is_tls };
+            let same = known.iter().find(|peer| *peer.id == *node.known.id && peer.address == address);
+            same.cloned().unwrap_or_else(|| Arc::new(Peer::new(&node.known.id, address)))
         };
         let is_wanted = |node: &&MapNode| *node.known.id != *view.id && node.server.is_some();
         let peers: Vec<Arc<Peer>> = match view.own() {
@@ -99,8 +99,8 @@ impl Forwarding {
 }
 
 impl Peer {
-    fn new(id: &Arc<str>, place: Place) -> Peer {
-        Peer { id: Arc::clone(id), place, queue: Mutex::default(), has_more: Condvar::new() }
+    fn new(id: &Arc<str>, address: PeerAddress) -> Peer {
+        Peer { id: Arc::clone(id), address, queue: Mutex::default(), has_more: Condvar::new() }
     }
 }
 

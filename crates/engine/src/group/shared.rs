@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use braid_acl::DEFAULT_USER;
 use braid_base::clock::unix_ms;
 use braid_config::Origin;
-use braid_group::cluster::shared::{self, Kind, Shared, SharedValue};
+use braid_group::cluster::shared::{self, Shared, SharedKind, SharedValue};
 use parking_lot::{Condvar, Mutex};
 
 use super::changes::ChangeError;
@@ -29,7 +29,7 @@ use crate::engine::Engine;
 const LOOK: Duration = Duration::from_millis(500);
 
 /// A record's kind and name.
-type Name = (Kind, Arc<str>);
+type Name = (SharedKind, Arc<str>);
 
 /// What has been done with a record.
 #[derive(Clone)]
@@ -52,7 +52,7 @@ pub(crate) struct SharedState {
 
 /// A record as operators see it.
 pub struct SharedReport {
-    pub kind: Kind,
+    pub kind: SharedKind,
     pub name: Arc<str>,
     pub value: SharedValue,
     pub revision: u64,
@@ -92,12 +92,12 @@ impl Engine {
         done.0.retain(|name, _| records.contains_key(name));
         for (name, record) in &*records {
             let (kind, text) = (name.0, &*name.1);
-            if kind == Kind::Library && !leads {
+            if kind == SharedKind::Library && !leads {
                 done.0.remove(name);
                 continue;
             }
             let is_done = |known: &Done| {
-                known.revision == record.revision && (kind != Kind::Library || known.epoch == epoch)
+                known.revision == record.revision && (kind != SharedKind::Library || known.epoch == epoch)
             };
             if done.0.get(name).is_some_and(is_done) {
                 continue;
@@ -115,24 +115,26 @@ impl Engine {
         group.shared.has_done.notify_all();
     }
 
-    fn apply_one(&self, kind: Kind, name: &str, value: Option<&str>) -> Result<(), String> {
+    fn apply_one(&self, kind: SharedKind, name: &str, value: Option<&str>) -> Result<(), String> {
         match (kind, value) {
-            (Kind::Setting, Some(value)) => self.config.set_from(Origin::Local, &[(name, value)]).map(drop),
-            (Kind::Setting, None) => Ok(()),
-            (Kind::User, Some(rules)) => {
+            (SharedKind::Setting, Some(value)) => {
+                self.config.set_from(Origin::Local, &[(name, value)]).map(drop)
+            }
+            (SharedKind::Setting, None) => Ok(()),
+            (SharedKind::User, Some(rules)) => {
                 let rules: Vec<&[u8]> = std::iter::once(&b"reset"[..])
                     .chain(rules.split_ascii_whitespace().map(str::as_bytes))
                     .collect();
                 let set = self.acl.set_user(self.acl_server(), name.as_bytes(), &rules);
                 set.map_err(|error| String::from_utf8_lossy(&error.line()).into_owned())
             }
-            (Kind::User, None) if name.as_bytes() == DEFAULT_USER => Ok(()),
-            (Kind::User, None) => {
+            (SharedKind::User, None) if name.as_bytes() == DEFAULT_USER => Ok(()),
+            (SharedKind::User, None) => {
                 // No client is the one that asks for it here.
                 self.acl.delete_users(self.acl_server(), &[name.as_bytes()], u64::MAX);
                 Ok(())
             }
-            (Kind::Library, value) => self.apply_library(name, value),
+            (SharedKind::Library, value) => self.apply_library(name, value),
         }
     }
 
@@ -184,7 +186,10 @@ impl Engine {
     ///
     /// # Errors
     /// What is wrong with etcd, or with a value here.
-    pub fn share_with_cluster(&self, values: &[(Kind, String, Option<String>)]) -> Result<(), ChangeError> {
+    pub fn share_with_cluster(
+        &self,
+        values: &[(SharedKind, String, Option<String>)],
+    ) -> Result<(), ChangeError> {
         let group = self.group_of_cluster()?;
         let revision = self.commit_shared(group, &shared::put(&group.keys(), values))?;
         let state = &group.shared;
@@ -195,7 +200,7 @@ impl Engine {
                 return Err(ChangeError::Unseen);
             }
         }
-        let error = |(kind, name, _): &(Kind, String, Option<String>)| {
+        let error = |(kind, name, _): &(SharedKind, String, Option<String>)| {
             done.0.get(&(*kind, Arc::from(name.as_str())))?.error.clone()
         };
         match values.iter().find_map(error) {
@@ -208,7 +213,7 @@ impl Engine {
     ///
     /// # Errors
     /// What is wrong with etcd.
-    pub fn forget_shared(&self, kind: Kind, name: &str) -> Result<bool, ChangeError> {
+    pub fn forget_shared(&self, kind: SharedKind, name: &str) -> Result<bool, ChangeError> {
         let group = self.group_of_cluster()?;
         let is_known = group.shared.records.lock().0.contains_key(&(kind, Arc::from(name)));
         if is_known {

@@ -20,26 +20,26 @@ use crate::record::{Keys, Record, RecordError, Versioned, read_json};
 
 /// What a record is of.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Kind {
+pub enum SharedKind {
     Setting,
     User,
     Library,
 }
 
-impl Kind {
-    pub const ALL: [Kind; 3] = [Kind::Setting, Kind::User, Kind::Library];
+impl SharedKind {
+    pub const ALL: [SharedKind; 3] = [SharedKind::Setting, SharedKind::User, SharedKind::Library];
 
     /// Its name, in keys and for people.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Setting => "setting",
-            Kind::User => "user",
-            Kind::Library => "library",
+            SharedKind::Setting => "setting",
+            SharedKind::User => "user",
+            SharedKind::Library => "library",
         }
     }
 
-    pub fn named(name: &str) -> Option<Kind> {
-        Kind::ALL.into_iter().find(|kind| kind.name() == name)
+    pub fn named(name: &str) -> Option<SharedKind> {
+        SharedKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 }
 
@@ -47,7 +47,7 @@ impl Kind {
 pub type SharedValue = Option<Arc<str>>;
 
 /// All records, by kind and name.
-pub type Shared = BTreeMap<(Kind, Arc<str>), Versioned<SharedValue>>;
+pub type Shared = BTreeMap<(SharedKind, Arc<str>), Versioned<SharedValue>>;
 
 fn to_json(value: Option<&str>) -> String {
     match value {
@@ -65,9 +65,9 @@ fn from_json(text: &str) -> Result<SharedValue, RecordError> {
 }
 
 /// The kind and name that a key, without the prefix of the cluster, is of.
-fn of_key(name: &str) -> Option<(Kind, &str)> {
+fn of_key(name: &str) -> Option<(SharedKind, &str)> {
     let (kind, name) = name.split_once('/')?;
-    Some((Kind::named(kind)?, name)).filter(|(_, name)| !name.is_empty())
+    Some((SharedKind::named(kind)?, name)).filter(|(_, name)| !name.is_empty())
 }
 
 /// Reads the records. Those that are not understood are returned as well: nothing is done for them.
@@ -85,8 +85,8 @@ pub fn read<'a>(keys: &Keys, records: impl Iterator<Item = Record<'a>>) -> (Shar
 }
 
 /// The change that writes values (none: deleted) for names.
-pub fn put(keys: &Keys, values: &[(Kind, String, Option<String>)]) -> Change {
-    let put = |(kind, name, value): &(Kind, String, Option<String>)| Write::Put {
+pub fn put(keys: &Keys, values: &[(SharedKind, String, Option<String>)]) -> Change {
+    let put = |(kind, name, value): &(SharedKind, String, Option<String>)| Write::Put {
         key: keys.named(kind.name(), name),
         value: to_json(value.as_deref()),
     };
@@ -94,7 +94,7 @@ pub fn put(keys: &Keys, values: &[(Kind, String, Option<String>)]) -> Change {
 }
 
 /// The change that removes a record: nodes keep what they have, and it holds no longer for all.
-pub fn forget(keys: &Keys, kind: Kind, name: &str) -> Change {
+pub fn forget(keys: &Keys, kind: SharedKind, name: &str) -> Change {
     Change { compares: Vec::new(), writes: vec![Write::Delete { key: keys.named(kind.name(), name) }] }
 }
 
@@ -110,9 +110,9 @@ mod tests {
     fn what_is_written_is_read() {
         let keys = Keys::of_shard("c", "-");
         let values = [
-            (Kind::Setting, "maxmemory".to_owned(), Some("1gb".to_owned())),
-            (Kind::User, "a/b \"ü".to_owned(), Some("on >x ~*".to_owned())),
-            (Kind::Library, "old".to_owned(), None),
+            (SharedKind::Setting, "maxmemory".to_owned(), Some("1gb".to_owned())),
+            (SharedKind::User, "a/b \"ü".to_owned(), Some("on >x ~*".to_owned())),
+            (SharedKind::Library, "old".to_owned(), None),
         ];
         let writes = put(&keys, &values).writes;
         let pairs: Vec<(String, String)> = writes

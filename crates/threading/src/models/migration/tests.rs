@@ -110,14 +110,14 @@ fn carried(engine: &Engine, mut client: Box<Client>) -> (Vec<String>, Box<Client
     let place = clients.slab.add(client);
     clients.batch.append(&mut parsed_input.batch, place);
     let run = clients.begin().expect("something to execute");
-    let client = clients.slab.get(place).expect("the guest");
+    let client = clients.slab.get(place).expect("the visitor");
     let text = |request| {
         let args = run.arguments(request, &client.query, &client.blobs);
         String::from_utf8_lossy(&args.join(&b' ')).into_owned()
     };
     let requests = run.batch.requests.iter().map(text).collect();
     clients.end(engine, run, 0);
-    (requests, clients.slab.remove(place).expect("the guest"))
+    (requests, clients.slab.remove(place).expect("the visitor"))
 }
 
 const SENT: &[u8] = b"*1\r\n$4\r\nPING\r\n*2\r\n$3\r\nGET\r\n$1\r\na\r\nECHO \"b c\"\r\n*2\r\n$3\r\nDEL\r\n$1\r\nx\r\n*2\r\n$3\r\nGE";
