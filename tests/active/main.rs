@@ -9,16 +9,18 @@
 //! values with their marks, and `DEBUG DIGEST`, of the keyspace that clients see.
 
 mod crash;
+mod examples;
 mod pair;
 mod refused;
 mod topologies;
+mod troubles;
 
 #[path = "../replica/proxy.rs"]
 #[allow(dead_code, reason = "what only the replicas' tests need")]
 mod proxy;
 
 use braid_tests::wait::PATIENCE;
-use braid_tests::{RawClient, TestServer, Value, wait_for_within};
+use braid_tests::{RawClient, TestServer, Value, wait_for, wait_for_within};
 
 /// A server in active mode, which knows no peer yet.
 fn server(region: u8, more: &[&str]) -> TestServer {
@@ -39,6 +41,16 @@ fn link_all(servers: &[&TestServer]) {
 fn link(server: &TestServer, ports: &[u16]) {
     let peers = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect::<Vec<_>>().join(",");
     server.connect().ok(&format!("CONFIG SET active-peers \"{peers}\""));
+}
+
+/// Cuts servers apart from all others.
+fn cut(servers: &[&TestServer]) {
+    for server in servers {
+        link(server, &[]);
+        wait_for("it is alone", || {
+            server.connect().info_field("active", "active_peers").as_deref() == Some("0")
+        });
+    }
 }
 
 /// The elements of a reply; nothing is an empty text.

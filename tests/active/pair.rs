@@ -21,7 +21,7 @@ fn now_ms() -> u128 {
 }
 
 /// What a server has been told so far is stamped, and what is written elsewhere is later.
-fn let_time_pass(server: &TestServer) {
+pub(crate) fn let_time_pass(server: &TestServer) {
     server.connect().call("ACTIVE DIGEST");
     let stamped = now_ms();
     wait_for("a millisecond has passed", || now_ms() > stamped + 1);

@@ -314,3 +314,33 @@ fn links_are_told_in_both_roles() {
     let panel = get(port, "/replication", "").2;
     assert!(panel.contains("\"role\":\"primary\"") && panel.contains(&address), "{panel}");
 }
+
+#[test]
+fn active_active_peers_are_told() {
+    let (one, its) = start(&["--active-replica", "yes", "--active-region", "7"]);
+    let (two, other) = start(&["--active-replica", "yes", "--active-region", "8"]);
+    two.connect().ok(&format!("CONFIG SET active-peers \"127.0.0.1:{},127.0.0.1:1\"", one.port()));
+    one.connect().ok("SET k v");
+    let peer = format!("{{peer=\"127.0.0.1:{}\",peer_region=\"7\"}}", one.port());
+    let mut body = String::new();
+    wait_for("the unit to arrive", || {
+        body = get(other, "/metrics", "").2;
+        body.contains(&format!("braid_active_peer_received_units_total{peer} 1\n"))
+    });
+    let has = |line: &str| assert!(body.contains(line), "{line} is missing in {body}");
+    has(&format!("braid_active_peer_up{peer} 1\n"));
+    has(&format!("braid_active_peer_lag_seconds{peer} "));
+    // One that was never reached.
+    has("braid_active_peer_up{peer=\"127.0.0.1:1\",peer_region=\"\"} 0\n");
+    has("braid_active_merged_units_total{region=\"8\"} 1\n");
+    has("braid_active_files_ok{region=\"8\"} 1\n");
+    let body = get(its, "/metrics", "").2;
+    assert!(body.contains("braid_active_own_units_total{region=\"7\"} 1\n"), "{body}");
+    let panel = get(other, "/replication", "").2;
+    for part in ["\"region\":8", "\"merged\":1", &format!("\"address\":\"127.0.0.1:{}\"", one.port())] {
+        assert!(panel.contains(part), "{part} is missing in {panel}");
+    }
+    let (_plain, port) = start(&[]);
+    assert!(get(port, "/replication", "").2.contains("\"active\":null"));
+    assert!(!get(port, "/metrics", "").2.contains("\nbraid_active_"), "only in active mode");
+}

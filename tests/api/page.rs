@@ -325,3 +325,23 @@ fn the_page_shows_replication_links() {
 fn contains(bytes: &[u8], word: &[u8]) -> bool {
     bytes.windows(word.len()).any(|part| part == word)
 }
+
+#[test]
+fn the_page_shows_active_active_peers() {
+    let Some(mut browser) = browser("the_page_shows_active_active_peers") else { return };
+    let (one, _) = start(&["--active-replica", "yes", "--active-region", "1"]);
+    let (two, port) = start(&["--active-replica", "yes", "--active-region", "2"]);
+    two.connect().ok(&format!("CONFIG SET active-peers \"127.0.0.1:{},127.0.0.1:1\"", one.port()));
+    one.connect().ok("SET k v");
+    assert_eq!(browser.open(&format!("http://127.0.0.1:{port}/")), 200);
+    let up = format!("^127.0.0.1:{}\\tup\\t1\\t[0-9.]+( .?s)?\\t1\\t[0-9.]+ (B|KiB)$", one.port());
+    browser.wait_for(&lists("Active-active", &up));
+    browser.wait_for(&lists("Active-active", "^127.0.0.1:1\\tdown"));
+    let hint = format!("{}.querySelector('.hint').innerText", section("Active-active"));
+    browser.wait_for(&format!("{hint}.startsWith('Region 2, 0 units of its own, 1 merged')"));
+    // Another server has no such part.
+    let (_plain, port) = start(&[]);
+    assert_eq!(browser.open(&format!("http://127.0.0.1:{port}/")), 200);
+    browser.wait_for("document.getElementById('state').textContent === 'live'");
+    browser.wait_for(&format!("{}.hidden", section("Active-active")));
+}

@@ -19,7 +19,7 @@ use braid_tests::{Etcd, RawClient, TestServer, request, wait_for, wait_for_withi
 use serde_json::Value;
 
 /// Rules in `deploy/prometheus/braid.rules.yml`.
-const RULES: usize = 35;
+const RULES: usize = 37;
 
 fn deploy(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy").join(path)
@@ -71,8 +71,9 @@ fn query(port: u16, expression: &str) -> Vec<Value> {
 }
 
 /// A server with something to tell in every metric that the dashboard shows: replicas, refusals,
-/// errors, slow commands. One of the replicas is a server that gets a full sync. Beside them, if
-/// there is an etcd, the only server of a group.
+/// errors, slow commands. One of the replicas is a server that gets a full sync. Beside them two
+/// servers that are each other's active-active peers, and, if there is an etcd, the only server of a
+/// group.
 struct Watched {
     server: TestServer,
     /// Those of the metrics.
@@ -80,6 +81,8 @@ struct Watched {
     replica_port: u16,
     _replica: RawClient,
     _syncing: TestServer,
+    /// Peers, and the ports of their metrics.
+    active: Vec<(TestServer, u16)>,
     member: Option<Member>,
 }
 
@@ -101,6 +104,24 @@ impl Member {
         wait_for("the group is served", || metric(port, "braid_group_serving") == Some(1.0));
         Some(Member { port, _server: server, _etcd: etcd })
     }
+}
+
+/// Two servers that are each other's peers, and the ports of their metrics.
+fn active_pair() -> Vec<(TestServer, u16)> {
+    let start = |region: &str| {
+        let port = free_port();
+        let arguments = ["--active-replica", "yes", "--active-region", region, "--metrics-port"];
+        (TestServer::start(&[&arguments[..], &[&port.to_string()]].concat()), port)
+    };
+    let pair = vec![start("1"), start("2")];
+    for (one, other) in [(0, 1), (1, 0)] {
+        let peer = pair[other].0.port();
+        pair[one].0.connect().ok(&format!("CONFIG SET active-peers 127.0.0.1:{peer}"));
+    }
+    for (_, port) in &pair {
+        wait_for("the peer is up", || metric(*port, "braid_active_peer_up") == Some(1.0));
+    }
+    pair
 }
 
 /// Whether only a server in a group can answer an expression.
@@ -152,7 +173,9 @@ fn watched() -> Watched {
         in_progress.as_deref() == Some("1")
     });
     let member = Member::start();
-    let watched = Watched { server, port, replica_port, _replica: replica, _syncing: syncing, member };
+    let active = active_pair();
+    let watched =
+        Watched { server, port, replica_port, _replica: replica, _syncing: syncing, active, member };
     watched.work();
     watched
 }
@@ -169,6 +192,17 @@ impl Watched {
         client.ok("AUTH app secret");
         client.call("FLUSHALL");
         client.call("GET key:1");
+        for (server, _) in &self.active {
+            server.connect().call("INCR key:1");
+        }
+    }
+
+    /// The ports of all metrics.
+    fn ports(&self) -> Vec<u16> {
+        let mut ports = vec![self.port, self.replica_port];
+        ports.extend(self.active.iter().map(|(_, port)| *port));
+        ports.extend(self.member.iter().map(|member| member.port));
+        ports
     }
 }
 
@@ -226,7 +260,7 @@ fn the_rules_fire_when_they_should() {
 fn the_metrics_pass_prometheus_own_check() {
     let Some(promtool) = program("the_metrics_pass_prometheus_own_check", &["promtool"]) else { return };
     let watched = watched();
-    for port in [watched.port].into_iter().chain(watched.member.iter().map(|member| member.port)) {
+    for port in watched.ports() {
         let metrics = get(port, "/metrics").expect("metrics");
         let mut check = Command::new(&promtool)
             .args(["check", "metrics"])
@@ -284,8 +318,7 @@ fn prometheus_scrapes_and_has_an_answer_to_every_query() {
         return;
     };
     let watched = watched();
-    let mut ports = vec![watched.port, watched.replica_port];
-    ports.extend(watched.member.iter().map(|member| member.port));
+    let ports = watched.ports();
     let folder = tempfile::tempdir().expect("a folder");
     let read = |file: &str| std::fs::read_to_string(deploy(file)).expect("a file");
     let config = read("prometheus/prometheus.yml")

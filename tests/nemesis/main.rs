@@ -5,6 +5,8 @@
 //!   tests/jepsen --minutes N --seed S [sync|async|sentinel...]
 //!   cargo test -p braid-tests --test nemesis
 //!
+//! Active-active regions are another kind of system (`active.rs`): `tests/jepsen --rounds N active`.
+//!
 //! Variables, which `tests/jepsen` sets:
 //! - `BRAID_MINUTES`: how long faults are made (default: 30 seconds)
 //! - `BRAID_SYSTEMS`: of `sync`, `async` and `sentinel`, with blanks between (default: `sync`)
@@ -14,6 +16,7 @@
 //! losses are counted. Needs root, `ip`, and etcd; wall clocks are a day apart if libfaketime is
 //! there. What is missing is said, and the test is skipped.
 
+mod active;
 mod check;
 mod clients;
 mod faults;

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use crate::machines::{Machines, SERVERS};
 
-const PORT: u16 = 6379;
+pub const PORT: u16 = 6379;
 /// How long everything may take to be whole again: generous, it is reached by a failing test alone.
 const RECOVERY: Duration = Duration::from_secs(120);
 
@@ -55,7 +55,7 @@ impl Kind {
 }
 
 /// A process that can be killed and started again.
-struct Process {
+pub struct Process {
     machine: usize,
     program: String,
     arguments: Vec<String>,
@@ -64,7 +64,21 @@ struct Process {
 }
 
 impl Process {
-    fn start(&mut self, machines: &Machines, folder: &Path) {
+    /// A process that has not been started yet.
+    pub fn new(
+        machine: usize,
+        program: &str,
+        arguments: Vec<String>,
+        environment: Vec<(&'static str, OsString)>,
+    ) -> Process {
+        Process { machine, program: program.to_owned(), arguments, environment, child: None }
+    }
+
+    pub fn is_up(&self) -> bool {
+        self.child.is_some()
+    }
+
+    pub fn start(&mut self, machines: &Machines, folder: &Path) {
         let log = std::fs::OpenOptions::new().create(true).append(true).open(folder.join("log"));
         let log = log.expect("a log file");
         let mut command = machines.command(self.machine, &self.program);
@@ -74,13 +88,13 @@ impl Process {
         self.child = Some(command.spawn().expect("ip starts"));
     }
 
-    fn signal(&self, signal: Signal) {
+    pub fn signal(&self, signal: Signal) {
         if let Some(child) = &self.child {
             let _ = kill_process(Pid::from_child(child), signal);
         }
     }
 
-    fn kill(&mut self) {
+    pub fn kill(&mut self) {
         self.signal(Signal::KILL);
         if let Some(mut child) = self.child.take() {
             let _ = child.wait();
@@ -135,7 +149,7 @@ impl System {
             let by = by.filter(|_| is_server && kind != Kind::Sentinel);
             let environment = by.and_then(shifted_clock).unwrap_or_default();
             let program = programs[usize::from(!is_server)].clone();
-            processes.push(Process { machine, program, arguments, environment, child: None });
+            processes.push(Process::new(machine, &program, arguments, environment));
         }
         for (process, folder) in processes.iter_mut().zip(&folders).rev() {
             process.start(machines, folder.path());
@@ -167,7 +181,7 @@ impl System {
     }
 
     pub fn is_up(&self, machine: usize) -> bool {
-        self.processes[machine].child.is_some()
+        self.processes[machine].is_up()
     }
 
     /// Whether one server is the primary, and all others follow it and have everything.

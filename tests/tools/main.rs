@@ -6,6 +6,7 @@
 //!
 //! The programs are those in `BRAID_TEST_PROGRAMS`; without it they are built.
 
+mod active;
 mod bench;
 mod cluster;
 mod top;

@@ -14,7 +14,7 @@ use braid_bench::options::{self, Form, Options, Request};
 use braid_bench::plan::{Outcome, Runner};
 use braid_bench::progress::ProgressLine;
 use braid_bench::session::Session;
-use braid_bench::{compare, output, report};
+use braid_bench::{active, compare, output, report};
 use braid_client::Arguments;
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -22,10 +22,15 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 const FAILED: u8 = 1;
 const USAGE: u8 = 2;
 const ERROR_REPLIES: u8 = 3;
+/// Servers differ, or something is missing.
+const DIFFERENT: u8 = 4;
 const INTERRUPTED: u8 = 130;
 
 fn main() -> ExitCode {
     let words: Vec<std::ffi::OsString> = std::env::args_os().skip(1).collect();
+    if words.first().is_some_and(|word| word == "active") {
+        return run_active(&words[1..]);
+    }
     let is_compare = words.first().is_some_and(|word| word == "compare");
     let words = if is_compare { &words[1..] } else { &words[..] };
     // By itself `-h` cannot be the option for a host.
@@ -41,17 +46,7 @@ fn main() -> ExitCode {
             return ExitCode::from(USAGE);
         }
     };
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        // The first signal ends the run with the results so far, the second ends the program at
-        // once.
-        let registered =
-            signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED.into(), stop.clone())
-                .and_then(|_| signal_hook::flag::register(signal, stop.clone()));
-        if let Err(error) = registered {
-            eprintln!("braid-bench: cannot watch signals: {error}");
-        }
-    }
+    let stop = watch_signals();
     // Before any measurement.
     braid_base::clock::calibrate();
     raise_file_limit();
@@ -68,6 +63,43 @@ fn main() -> ExitCode {
         Ok(_) if stop.load(Relaxed) => ExitCode::from(INTERRUPTED),
         Ok(errors) if errors > 0 => ExitCode::from(ERROR_REPLIES),
         Ok(_) => ExitCode::SUCCESS,
+    }
+}
+
+/// True once a signal has come. The first one ends the run with the results so far, the second ends
+/// the program at once.
+fn watch_signals() -> Arc<AtomicBool> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        let registered =
+            signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED.into(), stop.clone())
+                .and_then(|_| signal_hook::flag::register(signal, stop.clone()));
+        if let Err(error) = registered {
+            eprintln!("braid-bench: cannot watch signals: {error}");
+        }
+    }
+    stop
+}
+
+/// `braid-bench active`.
+fn run_active(words: &[std::ffi::OsString]) -> ExitCode {
+    let options = match active::options::parse(&mut Arguments::from_words(words)) {
+        Ok(active::options::Request::Run(options)) => *options,
+        Ok(active::options::Request::Help) => return print(&options::help()),
+        Err(message) => {
+            eprintln!("braid-bench: {message}");
+            return ExitCode::from(USAGE);
+        }
+    };
+    let stop = watch_signals();
+    match active::run(&options, &stop) {
+        Err(message) => {
+            eprintln!("braid-bench: {message}");
+            ExitCode::from(FAILED)
+        }
+        Ok(_) if stop.load(Relaxed) => ExitCode::from(INTERRUPTED),
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(DIFFERENT),
     }
 }
 

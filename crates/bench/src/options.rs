@@ -18,6 +18,7 @@ use crate::worker::Rate;
 pub const HELP: &str = "\
 Usage: braid-bench [OPTIONS] [COMMAND ARGUMENT...]
        braid-bench compare [OPTIONS] [NAME=]'SERVER COMMAND LINE'...
+       braid-bench active [OPTIONS] SERVER SERVER...
 
 Loads a server that speaks the Redis protocol and measures throughput, latency and the
 processor time that a request costs the server.
@@ -84,14 +85,21 @@ cluster:N:COMMAND LINE starts N processes as a cluster, and spreads the load ove
       --models L          for each of these: --threading-model M appended
       --server-cpus LIST  processors of the servers
       --markdown          the table in Markdown
+";
 
+const HELP_STATUS: &str = "
 Exit status: 0; 1 if it could not be run; 2 for a wrong command line; 3 if there were error
-replies; 130 after Ctrl-C (what was measured is printed).
+replies; 4 if servers of active differ or have lost something; 130 after Ctrl-C (what was
+measured is printed).
 ";
 
 /// The help text.
 pub fn help() -> String {
-    format!("{HELP}{}{HELP_LOAD}{HELP_COMPARE}", TargetOptions::HELP)
+    format!(
+        "{HELP}{}{HELP_LOAD}{HELP_COMPARE}{}{HELP_STATUS}",
+        TargetOptions::HELP,
+        crate::active::options::HELP
+    )
 }
 
 /// The form and destination of results.

@@ -21,9 +21,11 @@ pub enum Panel {
     Links,
     /// Only of servers in a group.
     Group,
+    /// Only of servers in active mode.
+    Active,
 }
 
-pub const PANELS: [(Panel, &str); 7] = [
+pub const PANELS: [(Panel, &str); 8] = [
     (Panel::Commands, "commands"),
     (Panel::Clients, "clients"),
     (Panel::SlowLog, "slow log"),
@@ -31,6 +33,7 @@ pub const PANELS: [(Panel, &str); 7] = [
     (Panel::HotKeys, "hot keys"),
     (Panel::Links, "replication"),
     (Panel::Group, "group"),
+    (Panel::Active, "active"),
 ];
 
 /// The column that decides a panel's order, and the direction.
@@ -76,7 +79,7 @@ impl App {
             address,
             view: View::default(),
             panel: Panel::Commands,
-            orders: [Some(Order { column: 1, descending: true }), None, None, None, None, None, None],
+            orders: [Some(Order { column: 1, descending: true }), None, None, None, None, None, None, None],
             selected: 0,
             thread: None,
             scroll: 0,
@@ -110,7 +113,7 @@ impl App {
     /// The data that the open panel needs.
     pub fn wish(&self) -> Wish {
         match self.panel {
-            Panel::Commands | Panel::Memory | Panel::Links | Panel::Group => Wish::Nothing,
+            Panel::Commands | Panel::Memory | Panel::Links | Panel::Group | Panel::Active => Wish::Nothing,
             Panel::Clients => Wish::Clients,
             Panel::SlowLog => Wish::SlowLog,
             Panel::HotKeys => Wish::HotKeys,
@@ -129,6 +132,7 @@ impl App {
             Panel::HotKeys => panels::hot_keys(sample.hot.as_deref().unwrap_or_default()),
             Panel::Links => panels::links(&self.view),
             Panel::Group => panels::members(&self.view),
+            Panel::Active => panels::peers(&self.view),
         };
         if let Some(order) = self.orders[self.place()] {
             sheet.sort(order.column, order.descending);
@@ -144,6 +148,7 @@ impl App {
             }
             Panel::Links => "a primary without replicas",
             Panel::Group => "in no group",
+            Panel::Active => "no peers",
             Panel::SlowLog => "nothing was slow (slowlog-log-slower-than)",
             _ => "nothing yet",
         }
@@ -156,7 +161,11 @@ impl App {
 
     /// Whether the server has data for a panel.
     pub fn has(&self, panel: Panel) -> bool {
-        panel != Panel::Group || self.view.group.is_some()
+        match panel {
+            Panel::Group => self.view.group.is_some(),
+            Panel::Active => self.view.active.is_some(),
+            _ => true,
+        }
     }
 
     /// The panel before or behind the open one.
@@ -185,7 +194,7 @@ impl App {
             KeyCode::Char(' ' | 'p') => self.paused = !self.paused,
             KeyCode::Char('+') => self.interval = (self.interval * 2).min(INTERVAL_MAX),
             KeyCode::Char('-') => self.interval = (self.interval / 2).max(INTERVAL_MIN),
-            KeyCode::Char(digit @ '1'..='7') => {
+            KeyCode::Char(digit @ '1'..='8') => {
                 let panel = PANELS[digit as usize - '1' as usize].0;
                 if self.has(panel) {
                     self.thread = None;

@@ -10,6 +10,7 @@
 //! expensive only while its panel is open).
 #![forbid(unsafe_code)]
 
+pub mod active;
 pub mod app;
 pub mod group;
 pub mod links;

@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value as Json, json};
 
+use crate::active::{ActiveView, PeerRow};
 use crate::group::{GroupView, MemberRow};
 use crate::links::LinkRow;
 use crate::panels;
@@ -26,6 +27,9 @@ pub fn text(view: &View, look: &Sample, address: &str, with_clients: bool) -> St
     }
     if let Some(group) = &view.group {
         out += &format!("\n{}\n{}", group.heading(), panels::members(view).text(usize::MAX));
+    }
+    if let Some(active) = &view.active {
+        out += &format!("\n{}\n{}", active.heading(), panels::peers(view).text(usize::MAX));
     }
     if !look.slow.is_empty() {
         out += &format!("\n{}", panels::slow_log(&look.slow, panels::unix_seconds(look)).text(ROWS_MAX));
@@ -78,6 +82,7 @@ pub fn json(view: &View, look: &Sample, address: &str, with_clients: bool) -> Js
         "commands": view.commands.iter().map(command).collect::<Vec<_>>(),
         "links": view.links.iter().map(link).collect::<Vec<_>>(),
         "group": view.group.as_ref().map(group),
+        "active": view.active.as_ref().map(active),
     });
     let databases = view.databases.iter().map(|database| {
         let counts = json!({ "keys": whole(database.keys), "expires": whole(database.expires) });
@@ -183,6 +188,31 @@ fn group(group: &GroupView) -> Json {
     })
 }
 
+fn active(active: &ActiveView) -> Json {
+    let peer = |peer: &PeerRow| {
+        json!({
+            "address": peer.address.as_str(),
+            "is_up": peer.is_up,
+            "region": peer.region.map(whole),
+            "lag_ms": peer.lag_ms.map(whole),
+            "units": whole(peer.units),
+            "bytes": whole(peer.bytes),
+        })
+    };
+    json!({
+        "region": whole(active.region),
+        "own_units": whole(active.own),
+        "merged_units": whole(active.merged),
+        "sent_units": whole(active.sent),
+        "sent_bytes": whole(active.sent_bytes),
+        "type_conflicts": whole(active.type_conflicts),
+        "tombstone_keys": whole(active.tombstones),
+        "backlog_bytes": whole(active.backlog_bytes),
+        "trouble": active.trouble.as_str(),
+        "peers": active.peers.iter().map(peer).collect::<Vec<_>>(),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,5 +259,20 @@ mod tests {
             "{group}"
         );
         assert_eq!((&member(3)["is_up"], &member(3)["is_in_sync"]), (&false.into(), &true.into()), "{group}");
+    }
+    #[test]
+    fn text_and_json_have_active_peers() {
+        let (before, mut after) = recorded::pair("braid");
+        let info = format!("{}\n{}", recorded::text("braid"), crate::active::tests::TWO_PEERS);
+        after.info = braid_client::Info::parse(&info);
+        let view = View::between(&before, &after);
+        let text = text(&view, &after, "localhost:6379", false);
+        assert!(text.contains("region 1, 1 of 2 peers up") && text.contains("10.0.0.3:6380"), "{text}");
+        let active = json(&view, &after, "localhost:6379", false)["active"].clone();
+        assert_eq!(
+            (active["type_conflicts"].as_u64(), active["peers"][0]["lag_ms"].as_u64()),
+            (Some(2), Some(3))
+        );
+        assert!(active["peers"][1]["region"].is_null(), "{active}");
     }
 }

@@ -356,6 +356,29 @@ pub fn members(view: &View) -> Sheet {
     sheet
 }
 
+/// The peers of active-active replication.
+pub fn peers(view: &View) -> Sheet {
+    let mut sheet = Sheet::new(&[
+        ("peer", false),
+        ("link", false),
+        ("region", true),
+        ("lag ms", true),
+        ("units", true),
+        ("bytes", true),
+    ]);
+    for peer in view.active.iter().flat_map(|active| &active.peers) {
+        sheet.rows.push(vec![
+            Cell::text(peer.address.clone()),
+            Cell::text(if peer.is_up { "up" } else { "down" }),
+            Cell::figure(peer.region, whole),
+            Cell::figure(peer.lag_ms, whole),
+            Cell::figure(Some(peer.units), whole),
+            Cell::figure(Some(peer.bytes), bytes),
+        ]);
+    }
+    sheet
+}
+
 /// The server's Unix time in a sample; 0 if unknown.
 pub fn unix_seconds(sample: &Sample) -> f64 {
     sample.info.number("server_time_usec").unwrap_or(0.0) / 1e6

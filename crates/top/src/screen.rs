@@ -20,8 +20,8 @@ const FAINT: Style = Style::new().fg(Color::DarkGray);
 const ALARM: Style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
 
 const HELP: &str = "\
-1-7, Tab      commands, clients, slow log, memory, hot keys,
-              replication, group (of a server in one)
+1-8, Tab      commands, clients, slow log, memory, hot keys,
+              replication, group, active (of servers that are)
 Up, Down      choose a thread
 Enter         its clients; Esc goes back
 Left, Right   choose the column to sort by
@@ -199,8 +199,12 @@ fn tab_line(app: &App) -> Line<'static> {
 
 fn draw_panel(frame: &mut Frame<'_>, mut area: Rect, app: &App) {
     let sheet = app.sheet();
-    if let Some(group) = app.view.group.as_ref().filter(|_| app.panel == Panel::Group) {
-        let heading = group.heading();
+    let heading = match app.panel {
+        Panel::Group => app.view.group.as_ref().map(|group| group.heading()),
+        Panel::Active => app.view.active.as_ref().map(|active| active.heading()),
+        _ => None,
+    };
+    if let Some(heading) = heading {
         // The table has half of a small screen.
         let lines = (heading.lines().count() as u16 + 1).min(area.height / 2);
         let [above, below] = Layout::vertical([Constraint::Length(lines), Constraint::Min(1)]).areas(area);

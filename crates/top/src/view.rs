@@ -7,6 +7,7 @@
 use braid_client::info::{part, part_number};
 use braid_client::process::Task;
 
+use crate::active::ActiveView;
 use crate::group::GroupView;
 use crate::links::{self, LinkRow};
 use crate::sample::Sample;
@@ -30,6 +31,8 @@ pub struct View {
     pub links: Vec<LinkRow>,
     /// The group that the server is in.
     pub group: Option<GroupView>,
+    /// Active-active replication.
+    pub active: Option<ActiveView>,
 }
 
 /// Figures of the whole server; rates are per second.
@@ -218,6 +221,7 @@ impl View {
             commands: commands(&pair),
             links: links::links(info),
             group: GroupView::of_info(info),
+            active: ActiveView::of_info(info),
         }
     }
 }

@@ -131,6 +131,20 @@ fn a_group_and_its_members() {
 }
 
 #[test]
+fn a_server_in_active_mode_and_its_peers() {
+    let mut app = app("braid");
+    let (_, sample) = recorded::pair("braid");
+    let text = format!("{}\n{}", recorded::text("braid"), crate::active::tests::TWO_PEERS);
+    app.take(Ok(Sample { at: sample.at + 1.0, info: Info::parse(&text), ..Sample::default() }));
+    press(&mut app, &[KeyCode::Char('7')]);
+    assert_ne!(app.panel, crate::app::Panel::Group);
+    press(&mut app, &[KeyCode::Char('8')]);
+    check("active", &screen(&app, 140, 14));
+    let small = screen(&app, 60, 14);
+    assert!(small.contains("region 1, 1 of 2") && small.contains("10.0.0.2:6379"), "{small}");
+}
+
+#[test]
 fn without_a_group_there_is_no_panel_for_it() {
     let mut app = app("braid");
     press(&mut app, &[KeyCode::Char('6'), KeyCode::Char('7')]);
@@ -154,7 +168,7 @@ fn help_covers_a_small_screen() {
 #[test]
 fn every_size_can_be_drawn() {
     let mut app = app_in_group();
-    for panel in '1'..='7' {
+    for panel in '1'..='8' {
         press(&mut app, &[KeyCode::Char(panel)]);
         for (width, height) in [(1, 1), (10, 3), (40, 8), (300, 100)] {
             screen(&app, width, height);

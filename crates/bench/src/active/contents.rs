@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What a server holds of a run: all keys with the run's prefix, in a form that can be compared.
+
+use std::collections::{BTreeMap, HashMap};
+
+use braid_client::{Connection, Value};
+
+use super::kinds::Kind;
+
+/// A value. Equal on two servers if clients see the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Content {
+    /// As TYPE tells it.
+    pub type_name: String,
+    /// A string's value, or a HyperLogLog's count; elements in their order, or in the alphabet's for
+    /// sets and hashes; fields, members and IDs are followed by what they have.
+    pub items: Vec<String>,
+}
+
+/// Values by key, without the run's prefix.
+pub type Contents = BTreeMap<String, Content>;
+
+impl Content {
+    /// A string's value.
+    pub fn first(&self) -> Option<&str> {
+        self.items.first().map(String::as_str)
+    }
+
+    /// What a field or member has.
+    pub fn value_of(&self, field: &str) -> Option<&str> {
+        self.items.chunks_exact(2).find(|pair| pair[0] == field).map(|pair| pair[1].as_str())
+    }
+
+    /// The unique elements of a key of this kind, and how often each is there.
+    pub fn elements(&self, kind: Kind) -> HashMap<u64, usize> {
+        let step = if matches!(kind, Kind::Set | Kind::List) { 1 } else { 2 };
+        let first = usize::from(kind == Kind::Stream);
+        let mut found = HashMap::new();
+        for item in self.items.iter().skip(first).step_by(step) {
+            let text =
+                if kind == Kind::Stream { item.strip_prefix("e ").unwrap_or("") } else { item.as_str() };
+            if let Ok(element) = text.parse() {
+                *found.entry(element).or_default() += 1;
+            }
+        }
+        found
+    }
+}
+
+/// How a key differs between servers; `None` if it does not.
+pub fn difference(name: &str, contents: &[Contents]) -> Option<String> {
+    let held: Vec<Option<&Content>> = contents.iter().map(|held| held.get(name)).collect();
+    if held.windows(2).all(|pair| pair[0] == pair[1]) {
+        return None;
+    }
+    let types: Vec<&str> =
+        held.iter().map(|held| held.map_or("nothing", |content| content.type_name.as_str())).collect();
+    if types.windows(2).any(|pair| pair[0] != pair[1]) {
+        return Some(types.join(" / "));
+    }
+    let shown = |held: &Option<&Content>| match held {
+        Some(content) if content.items.len() == 1 => shortened(&content.items[0]),
+        Some(content) => format!("{} items", content.items.len()),
+        None => "nothing".into(),
+    };
+    let shown: Vec<String> = held.iter().map(shown).collect();
+    match shown.windows(2).all(|pair| pair[0] == pair[1]) {
+        true => Some(format!("{} {}, others or in another order", types[0], shown[0])),
+        false => Some(format!("{} {}", types[0], shown.join(" / "))),
+    }
+}
+
+fn shortened(text: &str) -> String {
+    const MOST: usize = 24;
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}..", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// Reads all keys with the prefix.
+pub fn read(connection: &mut Connection, prefix: &str) -> Result<Contents, String> {
+    let mut contents = Contents::new();
+    let mut cursor = "0".to_owned();
+    loop {
+        let pattern = format!("{prefix}*");
+        let reply = ask(connection, &["SCAN", &cursor, "MATCH", &pattern, "COUNT", "500"])?;
+        let mut parts = reply.elements().into_iter();
+        cursor = parts.next().ok_or("SCAN gives no cursor")?.text();
+        for key in parts.next().map(Value::elements).unwrap_or_default() {
+            let key = key.text();
+            let Some(name) = key.strip_prefix(prefix) else { continue };
+            let Some(kind) = Kind::of_key(name) else { continue };
+            if let Some(content) = read_key(connection, &key, kind)? {
+                contents.insert(name.to_owned(), content);
+            }
+        }
+        if cursor == "0" {
+            return Ok(contents);
+        }
+    }
+}
+
+fn ask(connection: &mut Connection, words: &[&str]) -> Result<Value, String> {
+    connection.expect(words).map_err(|error| format!("{}: {error}", words[0]))
+}
+
+/// Text of a reply's bytes in which nothing is lost: values may be of any bytes.
+fn text(value: &Value) -> String {
+    match value {
+        Value::Bulk(bytes) => bytes.escape_ascii().to_string(),
+        other => other.text(),
+    }
+}
+
+fn read_key(connection: &mut Connection, key: &str, kind: Kind) -> Result<Option<Content>, String> {
+    let type_name = ask(connection, &["TYPE", key])?.text();
+    let texts = |value: Value| value.elements().iter().map(text).collect::<Vec<_>>();
+    let items = match type_name.as_str() {
+        "none" => return Ok(None),
+        // Equal counters may have different bytes: sparse here, dense there.
+        "string" if kind == Kind::HyperLogLog => vec![ask(connection, &["PFCOUNT", key])?.text()],
+        "string" => vec![text(&ask(connection, &["GET", key])?)],
+        "list" => texts(ask(connection, &["LRANGE", key, "0", "-1"])?),
+        "set" => sorted(texts(ask(connection, &["SMEMBERS", key])?), 1),
+        "hash" => sorted(texts(ask(connection, &["HGETALL", key])?), 2),
+        "zset" => texts(ask(connection, &["ZRANGE", key, "0", "-1", "WITHSCORES"])?),
+        "stream" => entries(ask(connection, &["XRANGE", key, "-", "+"])?),
+        other => return Err(format!("{key} has type {other}")),
+    };
+    Ok(Some(Content { type_name, items }))
+}
+
+/// In the alphabet's order, by the first of each group.
+fn sorted(items: Vec<String>, size: usize) -> Vec<String> {
+    let mut groups: Vec<&[String]> = items.chunks(size).collect();
+    groups.sort_unstable();
+    groups.concat()
+}
+
+/// IDs, and fields with their values.
+fn entries(reply: Value) -> Vec<String> {
+    let mut items = Vec::new();
+    for entry in reply.elements() {
+        let mut parts = entry.elements().into_iter();
+        items.extend(parts.next().map(|id| id.text()));
+        let fields = parts.next().map(Value::elements).unwrap_or_default();
+        items.push(fields.iter().map(text).collect::<Vec<_>>().join(" "));
+    }
+    items
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn string(value: &str) -> Contents {
+        Contents::from([("k".into(), Content { type_name: "string".into(), items: vec![value.into()] })])
+    }
+
+    #[test]
+    fn differences_are_told() {
+        let list = |items: &[&str]| {
+            let items = items.iter().map(|&item| item.to_owned()).collect();
+            Contents::from([("k".into(), Content { type_name: "list".into(), items })])
+        };
+        let none = Contents::new();
+        for (one, other, told) in [
+            (string("a"), string("a"), None),
+            (none.clone(), none.clone(), None),
+            (string("a"), none, Some("string / nothing")),
+            (string("a"), string("b"), Some("string a / b")),
+            (string("a"), list(&["a", "b"]), Some("string / list")),
+            (list(&["a", "b"]), list(&["a"]), Some("list 2 items / a")),
+            (list(&["a", "b"]), list(&["b", "a"]), Some("list 2 items, others or in another order")),
+        ] {
+            assert_eq!(difference("k", &[one, other]).as_deref(), told);
+        }
+        let long = string(&"x".repeat(100));
+        let told = difference("k", &[long, string("b")]).expect("they differ");
+        assert!(told.len() < 60, "{told}");
+    }
+
+    #[test]
+    fn sets_and_hashes_have_no_order() {
+        let items = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
+        assert_eq!(sorted(items(&["b", "1", "a", "2"]), 2), items(&["a", "2", "b", "1"]));
+    }
+}

@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Clients that write on one server each, and note what it has acknowledged.
+//!
+//! Elements are unique over all clients. One is removed by a client of the server that has it, so
+//! the removal has seen the addition. Error replies are counted, and nothing is noted: such a write
+//! may be missing or there.
+
+use std::collections::BTreeMap;
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use braid_client::{Connection, Value};
+use fastrand::Rng;
+
+use super::kinds::{Kind, name, second};
+use super::ledger::{Note, What};
+
+/// Elements that a client remembers to remove.
+const REMEMBERED: usize = 2_000;
+/// Deletes of keys written once begin when there are so many.
+const ONCE_MIN: usize = 8;
+/// Fields of hashes and sorted sets that count.
+const FIELDS: u8 = 3;
+/// Longest sleep until a write is due.
+const NAP: Duration = Duration::from_millis(20);
+
+/// What all clients share.
+pub struct Shared {
+    pub start: Instant,
+    pub stop: AtomicBool,
+    pub prefix: String,
+    /// Keys of each kind.
+    pub keys: u32,
+    next: AtomicU64,
+    /// Keys that were written once and not deleted yet.
+    once: Mutex<Vec<u32>>,
+}
+
+impl Shared {
+    pub fn new(prefix: String, keys: u32) -> Shared {
+        Shared {
+            start: Instant::now(),
+            stop: AtomicBool::new(false),
+            prefix,
+            keys,
+            next: AtomicU64::new(0),
+            once: Mutex::default(),
+        }
+    }
+
+    /// Microseconds since the start.
+    pub fn now(&self) -> u64 {
+        self.start.elapsed().as_micros() as u64
+    }
+
+    fn unique(&self) -> u64 {
+        self.next.fetch_add(1, Relaxed) + 1
+    }
+}
+
+/// What a client has done.
+#[derive(Default)]
+pub struct Done {
+    pub notes: Vec<Note>,
+    pub sent: u64,
+    /// Error replies by their first word, with one text each.
+    pub errors: BTreeMap<String, (u64, String)>,
+}
+
+/// An element that is known to be there.
+struct Known {
+    kind: Kind,
+    key: u32,
+    element: u64,
+    /// Of a stream's entry.
+    id: String,
+}
+
+/// A client.
+pub struct Client<'s> {
+    server: usize,
+    connection: Connection,
+    shared: &'s Shared,
+    random: Rng,
+    known: VecDeque<Known>,
+    done: Done,
+}
+
+impl<'s> Client<'s> {
+    pub fn new(server: usize, connection: Connection, shared: &'s Shared, random: Rng) -> Client<'s> {
+        Client { server, connection, shared, random, known: VecDeque::new(), done: Done::default() }
+    }
+
+    /// Writes until it is told to stop, or an error other than an error reply. `each`: the time
+    /// between two writes.
+    pub fn run(mut self, each: Duration) -> Result<Done, String> {
+        let mut due = Instant::now();
+        while !self.shared.stop.load(Relaxed) {
+            let wait = due.saturating_duration_since(Instant::now());
+            if !wait.is_zero() {
+                std::thread::sleep(wait.min(NAP));
+                continue;
+            }
+            // What a slow server has missed is not made up for.
+            due = (due + each).max(Instant::now() - each * 10);
+            self.act()?;
+        }
+        Ok(self.done)
+    }
+
+    fn act(&mut self) -> Result<(), String> {
+        let kind = Kind::ALL[self.random.usize(..Kind::ALL.len())];
+        match kind {
+            Kind::Mixed => self.mix(),
+            Kind::Deleted => self.write_once(),
+            Kind::Transaction => self.transact(),
+            Kind::String => {
+                let (key, value) = (self.key(), self.shared.unique());
+                let text = format!("v{value}");
+                self.write(kind, key, What::Write(value), &["SET", &self.full(kind, key), &text])
+            }
+            _ if kind.counts() => self.count(kind),
+            _ if kind.has_elements() && self.random.u8(..3) == 0 => self.remove(),
+            _ => self.add(kind),
+        }
+    }
+
+    fn key(&mut self) -> u32 {
+        self.random.u32(..self.shared.keys)
+    }
+
+    fn full(&self, kind: Kind, key: u32) -> String {
+        format!("{}{}", self.shared.prefix, name(kind, key))
+    }
+
+    /// Sends a command; `None` for an error reply.
+    fn ask(&mut self, words: &[&str]) -> Result<Option<Value>, String> {
+        let reply = self.connection.command(words).map_err(|error| error.to_string())?;
+        self.done.sent += 1;
+        let Value::Error(text) = reply else { return Ok(Some(reply)) };
+        let code = text.split(' ').next().unwrap_or_default().to_owned();
+        self.done.errors.entry(code).or_insert_with(|| (0, text)).0 += 1;
+        Ok(None)
+    }
+
+    fn note(&mut self, kind: Kind, key: u32, what: What, sent: u64) {
+        let done = self.shared.now();
+        self.done.notes.push(Note { server: self.server, kind, key, what, sent, done });
+    }
+
+    /// Sends a command, and notes it if it succeeds.
+    fn write(&mut self, kind: Kind, key: u32, what: What, words: &[&str]) -> Result<(), String> {
+        let sent = self.shared.now();
+        if self.ask(words)?.is_some() {
+            self.note(kind, key, what, sent);
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, kind: Kind) -> Result<(), String> {
+        let (key, field) = (self.key(), self.random.u8(..FIELDS));
+        let whole = self.random.i64(-20..100);
+        let (quarters, amount) = match kind {
+            Kind::FloatCounter | Kind::ScoreCounter => (whole, (whole as f64 / 4.0).to_string()),
+            _ => (whole * 4, whole.to_string()),
+        };
+        let (full, member) = (self.full(kind, key), format!("f{field}"));
+        let words: &[&str] = match kind {
+            Kind::Counter => &["INCRBY", &full, &amount],
+            Kind::FloatCounter => &["INCRBYFLOAT", &full, &amount],
+            Kind::HashCounter => &["HINCRBY", &full, &member, &amount],
+            _ => &["ZINCRBY", &full, &amount, &member],
+        };
+        let has_fields = matches!(kind, Kind::HashCounter | Kind::ScoreCounter);
+        let field = if has_fields { field } else { 0 };
+        self.write(kind, key, What::Count { field, quarters }, words)
+    }
+
+    fn add(&mut self, kind: Kind) -> Result<(), String> {
+        let (key, element) = (self.key(), self.shared.unique());
+        let (full, text) = (self.full(kind, key), element.to_string());
+        let score = self.random.u8(..100).to_string();
+        let words: &[&str] = match kind {
+            Kind::Hash => &["HSET", &full, &text, "x"],
+            Kind::Set => &["SADD", &full, &text],
+            Kind::SortedSet => &["ZADD", &full, &score, &text],
+            Kind::List if self.random.bool() => &["LPUSH", &full, &text],
+            Kind::List => &["RPUSH", &full, &text],
+            Kind::Stream => &["XADD", &full, "*", "e", &text],
+            _ => &["PFADD", &full, &text],
+        };
+        let sent = self.shared.now();
+        let Some(reply) = self.ask(words)? else { return Ok(()) };
+        self.note(kind, key, What::Add(element), sent);
+        if kind.has_elements() {
+            let id = if kind == Kind::Stream { reply.text() } else { String::new() };
+            self.known.push_back(Known { kind, key, element, id });
+            if self.known.len() > REMEMBERED {
+                self.known.pop_front();
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes something that this client has added, or pops what is at a list's end.
+    fn remove(&mut self) -> Result<(), String> {
+        if self.random.u8(..6) == 0 {
+            return self.pop();
+        }
+        if self.known.is_empty() {
+            return Ok(());
+        }
+        let place = self.random.usize(..self.known.len());
+        let Some(Known { kind, key, element, id }) = self.known.swap_remove_back(place) else {
+            return Ok(());
+        };
+        let (full, text) = (self.full(kind, key), element.to_string());
+        let words: &[&str] = match kind {
+            Kind::Hash => &["HDEL", &full, &text],
+            Kind::Set => &["SREM", &full, &text],
+            Kind::SortedSet => &["ZREM", &full, &text],
+            Kind::Stream => &["XDEL", &full, &id],
+            _ => &["LREM", &full, "1", &text],
+        };
+        let sent = self.shared.now();
+        // One that is not there was popped, or is lost: then the judgement finds it.
+        if self.ask(words)?.and_then(|reply| reply.integer()) == Some(1) {
+            self.note(kind, key, What::Remove(element), sent);
+        }
+        Ok(())
+    }
+
+    fn pop(&mut self) -> Result<(), String> {
+        let key = self.key();
+        let full = self.full(Kind::List, key);
+        let command = if self.random.bool() { "LPOP" } else { "RPOP" };
+        let sent = self.shared.now();
+        if let Some(element) = self.ask(&[command, &full])?.and_then(|reply| reply.text().parse().ok()) {
+            self.note(Kind::List, key, What::Remove(element), sent);
+        }
+        Ok(())
+    }
+
+    /// Writes a key of its own, of any type, or deletes one.
+    fn write_once(&mut self) -> Result<(), String> {
+        let old = {
+            let mut once = self.shared.once.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_due = once.len() >= ONCE_MIN && self.random.bool();
+            is_due.then(|| {
+                let place = self.random.usize(..once.len());
+                once.swap_remove(place)
+            })
+        };
+        let sent = self.shared.now();
+        if let Some(key) = old {
+            let full = self.full(Kind::Deleted, key);
+            let command = if self.random.bool() { "DEL" } else { "UNLINK" };
+            if self.ask(&[command, &full])?.and_then(|reply| reply.integer()) == Some(1) {
+                self.note(Kind::Deleted, key, What::Delete, sent);
+            } else {
+                // It has not come here yet.
+                self.shared.once.lock().unwrap_or_else(PoisonError::into_inner).push(key);
+            }
+            return Ok(());
+        }
+        let key = self.shared.unique() as u32;
+        let full = self.full(Kind::Deleted, key);
+        let words: &[&str] = match key % 6 {
+            0 => &["SET", &full, "x"],
+            1 => &["HSET", &full, "a", "1", "b", "2"],
+            2 => &["RPUSH", &full, "a", "b"],
+            3 => &["SADD", &full, "a", "b"],
+            4 => &["ZADD", &full, "1", "a"],
+            _ => &["XADD", &full, "*", "a", "b"],
+        };
+        if self.ask(words)?.is_some() {
+            self.note(Kind::Deleted, key, What::Create, sent);
+            self.shared.once.lock().unwrap_or_else(PoisonError::into_inner).push(key);
+        }
+        Ok(())
+    }
+
+    fn transact(&mut self) -> Result<(), String> {
+        let kind = Kind::Transaction;
+        let (key, value) = (self.key(), self.shared.unique());
+        let (first, text) = (self.full(kind, key), format!("v{value}"));
+        let second = second(&first);
+        let sent = self.shared.now();
+        if self.ask(&["MULTI"])?.is_none() {
+            return Ok(());
+        }
+        self.ask(&["SET", &first, &text])?;
+        self.ask(&["SET", &second, &text])?;
+        if let Some(Value::Array(replies)) = self.ask(&["EXEC"])?
+            && !replies.iter().any(|reply| matches!(reply, Value::Error(_)))
+        {
+            self.note(kind, key, What::Write(value), sent);
+        }
+        Ok(())
+    }
+
+    /// Any write to a key that others write to. Mostly of the key's own type.
+    fn mix(&mut self) -> Result<(), String> {
+        let key = self.key();
+        let full = self.full(Kind::Mixed, key);
+        let own = MIXED[key as usize % MIXED.len()];
+        let commands = if self.random.u8(..5) == 0 { MIXED[self.random.usize(..MIXED.len())] } else { own };
+        let line = match self.random.u8(..20) {
+            0 => "DEL KEY",
+            _ => commands[self.random.usize(..commands.len())],
+        };
+        let element = format!("m{}", self.random.u8(..8));
+        let number = self.random.u8(..50).to_string();
+        let words: Vec<&str> = line
+            .split(' ')
+            .map(|word| match word {
+                "KEY" => full.as_str(),
+                "ELEMENT" => element.as_str(),
+                "NUMBER" => number.as_str(),
+                word => word,
+            })
+            .collect();
+        let sent = self.shared.now();
+        let reply = self.connection.command(&words).map_err(|error| error.to_string())?;
+        self.done.sent += 1;
+        // That the key has another type, or holds no number, is part of the game.
+        if !matches!(reply, Value::Error(_)) {
+            self.note(Kind::Mixed, key, What::Other, sent);
+        }
+        Ok(())
+    }
+}
+
+/// Commands on mixed keys, by type. Results must not depend on the server that runs them alone.
+const MIXED: [&[&str]; 6] = [
+    &[
+        "SET KEY ELEMENT",
+        "APPEND KEY ELEMENT",
+        "SETRANGE KEY NUMBER x",
+        "SETBIT KEY NUMBER 1",
+        "SET KEY NUMBER",
+        "INCRBY KEY NUMBER",
+        "GETSET KEY ELEMENT",
+    ],
+    &["SADD KEY ELEMENT", "SADD KEY ELEMENT NUMBER", "SREM KEY ELEMENT", "SPOP KEY"],
+    &["HSET KEY ELEMENT NUMBER", "HDEL KEY ELEMENT", "HINCRBY KEY ELEMENT NUMBER", "HSETNX KEY ELEMENT 1"],
+    &[
+        "ZADD KEY NUMBER ELEMENT",
+        "ZINCRBY KEY NUMBER ELEMENT",
+        "ZREM KEY ELEMENT",
+        "ZADD KEY XX NUMBER ELEMENT",
+        "ZPOPMIN KEY",
+    ],
+    &[
+        "RPUSH KEY ELEMENT",
+        "LPUSH KEY ELEMENT NUMBER",
+        "LPOP KEY",
+        "RPOP KEY",
+        "LREM KEY 1 ELEMENT",
+        "LTRIM KEY -20 -1",
+        "LSET KEY 0 ELEMENT",
+    ],
+    &["XADD KEY * ELEMENT NUMBER", "XADD KEY MAXLEN 20 * ELEMENT NUMBER", "XTRIM KEY MAXLEN 10"],
+];

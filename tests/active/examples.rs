@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The worked examples of docs/active-active.md, as they stand there: each row is run against two
+//! servers with the link cut in between.
+
+use super::{applied, cut, link_all, server, texts, wait_until_equal};
+use braid_tests::{RawClient, TestServer, Value, wait_for};
+
+const DOCUMENT: &str = include_str!("../../docs/active-active.md");
+const HEADER: &str = "| before | at A | later at B | both show in the end |";
+
+/// A row: commands, and what they are answered in the end.
+struct Example<'d> {
+    line: &'d str,
+    before: Vec<&'d str>,
+    at_one: Vec<&'d str>,
+    at_two: Vec<&'d str>,
+    shown: Vec<(&'d str, &'d str)>,
+}
+
+/// The parts of a cell that are code.
+fn code(cell: &str) -> Vec<&str> {
+    cell.split('`').skip(1).step_by(2).collect()
+}
+
+fn examples() -> Vec<Example<'static>> {
+    let mut found = Vec::new();
+    let mut is_inside = false;
+    for line in DOCUMENT.lines() {
+        is_inside = line == HEADER || (is_inside && line.starts_with('|'));
+        if !is_inside || line == HEADER || line.starts_with("| --") {
+            continue;
+        }
+        let cells: Vec<&str> = line.trim_matches('|').split('|').collect();
+        assert_eq!(cells.len(), 4, "{line}");
+        let shown = code(cells[3]);
+        assert!(!shown.is_empty() && shown.len() % 2 == 0, "a command, and what it is answered: {line}");
+        found.push(Example {
+            line,
+            before: code(cells[0]),
+            at_one: code(cells[1]),
+            at_two: code(cells[2]),
+            shown: shown.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect(),
+        });
+    }
+    found
+}
+
+/// A reply as the document writes it: elements with blanks between, `-` for nothing.
+fn text(reply: &Value) -> String {
+    match reply {
+        Value::Array(elements) if elements.is_empty() => "-".into(),
+        Value::Array(_) => texts(reply).join(" "),
+        reply if reply.is_null() => "-".into(),
+        Value::Integer(number) => number.to_string(),
+        reply => reply.text(),
+    }
+}
+
+fn run(example: &Example, client: &mut RawClient, lines: &[&str]) {
+    for line in lines {
+        let reply = client.call(line);
+        assert!(!matches!(reply, Value::Error(_)), "{}: {line}: {reply:?}", example.line);
+    }
+}
+
+/// HyperLogLogs that count the same may have different bytes, sparse here, dense there.
+fn wait_until_alike(example: &Example, servers: &[&TestServer]) {
+    if !example.line.contains("PFADD") {
+        return wait_until_equal(servers);
+    }
+    wait_for("the same marks", || {
+        let mut shown = servers.iter().map(|server| {
+            let mut client = server.connect();
+            (client.call("ACTIVE DIGEST"), applied(&mut client))
+        });
+        let first = shown.next();
+        shown.all(|other| Some(&other) == first.as_ref())
+    });
+}
+
+#[test]
+fn every_example_of_the_document_is_true() {
+    let examples = examples();
+    assert!(examples.len() >= 20, "only {} examples", examples.len());
+    let (one, two) = (server(1, &[]), server(2, &[]));
+    let servers: [&TestServer; 2] = [&one, &two];
+    let mut wrong = Vec::new();
+    for example in &examples {
+        link_all(&servers);
+        let (mut of_one, mut of_two) = (one.connect(), two.connect());
+        of_one.call("FLUSHALL");
+        run(example, &mut of_one, &example.before);
+        wait_until_alike(example, &servers);
+        cut(&servers);
+        run(example, &mut of_one, &example.at_one);
+        super::pair::let_time_pass(&one);
+        run(example, &mut of_two, &example.at_two);
+        link_all(&servers);
+        wait_until_alike(example, &servers);
+        for (client, name) in [(&mut of_one, "A"), (&mut of_two, "B")] {
+            for (command, expected) in &example.shown {
+                let found = text(&client.call(command));
+                if found != *expected {
+                    wrong.push(format!("{}\n  {command} at {name} gives {found}", example.line));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

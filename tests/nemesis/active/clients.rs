@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Clients that write at one region each, and note what came of it.
+
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use braid_tests::{RawClient, Value, words};
+use fastrand::Rng;
+
+use super::ledger::{Kind, Operation, What};
+use crate::system::PORT;
+
+const CLIENTS_EACH: usize = 2;
+const PAUSE: Duration = Duration::from_millis(3);
+/// How long a client waits for an answer of a server that may be stopped.
+const PATIENCE: Duration = Duration::from_secs(2);
+const CONNECT_PATIENCE: Duration = Duration::from_millis(300);
+/// An operator's question may take longer.
+const ASK_PATIENCE: Duration = Duration::from_secs(10);
+/// Keys of each kind, and fields that count.
+const KEYS: u8 = 3;
+
+/// The clients of a round.
+pub struct Clients {
+    start: Instant,
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<Vec<Operation>>>,
+}
+
+fn connect(address: IpAddr, patience: Duration) -> Option<RawClient> {
+    let socket = TcpStream::connect_timeout(&SocketAddr::new(address, PORT), CONNECT_PATIENCE).ok()?;
+    let mut client = RawClient::from_tcp(socket).ok()?;
+    client.set_patience(patience).ok()?;
+    Some(client)
+}
+
+/// Asks a server something; nothing without an answer, or for an error.
+pub fn ask(address: IpAddr, line: &str) -> Option<String> {
+    let reply = reply(address, line)?;
+    let text = || reply.integer().map_or_else(|| reply.text(), |number| number.to_string());
+    (!reply.is_error()).then(text)
+}
+
+/// The whole reply.
+pub fn reply(address: IpAddr, line: &str) -> Option<Value> {
+    let mut client = connect(address, ASK_PATIENCE)?;
+    client.try_send(&braid_tests::request(line)).ok()?;
+    client.try_read().ok()
+}
+
+impl Clients {
+    /// Clients at all regions. Keys have the round's number.
+    pub fn start(addresses: Vec<IpAddr>, round: u64, mut random: Rng) -> Clients {
+        let (stop, values) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let start = Instant::now();
+        let mut threads = Vec::new();
+        for (region, address) in addresses.into_iter().enumerate() {
+            for _ in 0..CLIENTS_EACH {
+                let client = Client {
+                    region,
+                    address,
+                    round,
+                    start,
+                    values: Arc::clone(&values),
+                    connection: None,
+                    random: random.fork(),
+                    known: Vec::new(),
+                    done: Vec::new(),
+                };
+                let stop = Arc::clone(&stop);
+                threads.push(std::thread::spawn(move || client.run(&stop)));
+            }
+        }
+        Clients { start, stop, threads }
+    }
+
+    /// Microseconds since the start, as operations note them.
+    pub fn now(&self) -> u64 {
+        self.start.elapsed().as_micros() as u64
+    }
+
+    /// Ends the clients; what they have done.
+    pub fn stop(self) -> Vec<Operation> {
+        self.stop.store(true, Relaxed);
+        let threads = self.threads.into_iter();
+        threads.flat_map(|thread| thread.join().expect("a client does not panic")).collect()
+    }
+}
+
+/// An element that this client has added.
+struct Known {
+    kind: Kind,
+    key: String,
+    element: u64,
+    /// Of a stream's entry.
+    id: String,
+}
+
+struct Client {
+    region: usize,
+    address: IpAddr,
+    round: u64,
+    start: Instant,
+    values: Arc<AtomicU64>,
+    connection: Option<RawClient>,
+    random: Rng,
+    known: Vec<Known>,
+    done: Vec<Operation>,
+}
+
+impl Client {
+    fn run(mut self, stop: &AtomicBool) -> Vec<Operation> {
+        while !stop.load(Relaxed) {
+            std::thread::sleep(PAUSE);
+            if self.connection.is_none() {
+                self.connection = connect(self.address, PATIENCE);
+                continue;
+            }
+            match self.random.u8(0..10) {
+                0..4 => self.add(),
+                4..6 => self.remove(),
+                6..8 => self.count(),
+                _ => self.mix(),
+            }
+        }
+        self.done
+    }
+
+    fn now(&self) -> u64 {
+        self.start.elapsed().as_micros() as u64
+    }
+
+    fn key(&mut self, name: &str) -> String {
+        format!("{name}:{}:{}", self.round, self.random.u8(0..KEYS))
+    }
+
+    /// Sends a command; nothing without an answer.
+    fn send(&mut self, line: &str) -> Option<Value> {
+        let connection = self.connection.as_mut()?;
+        let sent = connection.try_send(&words::encode(&braid_tests::words(line)));
+        let reply = sent.ok().and_then(|()| connection.try_read().ok());
+        if reply.is_none() {
+            self.connection = None;
+        }
+        reply
+    }
+
+    /// Sends a command and notes it, unless it was refused. The reply, if it was done.
+    fn note(&mut self, kind: Kind, key: &str, what: What, line: &str) -> Option<Value> {
+        let reply = self.send(line);
+        if reply.as_ref().is_some_and(Value::is_error) {
+            return None;
+        }
+        let (region, done) = (self.region, reply.as_ref().map(|_| self.now()));
+        self.done.push(Operation { region, kind, key: key.to_owned(), what, done });
+        reply
+    }
+
+    fn add(&mut self) {
+        let kind = Kind::WITH_ELEMENTS[self.random.usize(..Kind::WITH_ELEMENTS.len())];
+        let element = self.values.fetch_add(1, Relaxed) + 1;
+        let key = match kind {
+            // Each element is a key of its own.
+            Kind::Key => format!("key:{}:{element}", self.round),
+            _ => self.key(kind.name()),
+        };
+        let line = match kind {
+            Kind::Set => format!("SADD {key} {element}"),
+            Kind::Hash => format!("HSET {key} {element} x"),
+            Kind::SortedSet => format!("ZADD {key} {} {element}", self.random.u8(..)),
+            Kind::List if self.random.bool() => format!("LPUSH {key} {element}"),
+            Kind::List => format!("RPUSH {key} {element}"),
+            Kind::Stream => format!("XADD {key} * e {element}"),
+            Kind::Key => format!("SET {key} {element}"),
+            Kind::Counter => unreachable!("it has no elements"),
+        };
+        if let Some(reply) = self.note(kind, &key, What::Add(element), &line) {
+            self.known.push(Known { kind, key, element, id: reply.text() });
+        }
+    }
+
+    /// Removes what this client has added, and so has seen.
+    fn remove(&mut self) {
+        if self.known.is_empty() {
+            return;
+        }
+        let place = self.random.usize(..self.known.len());
+        let Known { kind, key, element, id } = self.known.swap_remove(place);
+        let line = match kind {
+            Kind::Set => format!("SREM {key} {element}"),
+            Kind::Hash => format!("HDEL {key} {element}"),
+            Kind::SortedSet => format!("ZREM {key} {element}"),
+            Kind::List => format!("LREM {key} 1 {element}"),
+            Kind::Stream => format!("XDEL {key} {id}"),
+            Kind::Key | Kind::Counter => format!("DEL {key}"),
+        };
+        // What was lost when the server was killed may be removed in vain.
+        self.note(kind, &key, What::Remove(element), &line);
+    }
+
+    fn count(&mut self) {
+        let by = self.random.u64(1..10);
+        let (key, line) = match self.random.u8(0..4) {
+            0 => {
+                let key = self.key("counter");
+                (key.clone(), format!("INCRBY {key} {by}"))
+            }
+            1 => {
+                let key = self.key("floats");
+                (key.clone(), format!("INCRBYFLOAT {key} {by}"))
+            }
+            2 => {
+                let key = self.key("hashes");
+                (key.clone(), format!("HINCRBY {key} f {by}"))
+            }
+            _ => {
+                let key = self.key("scores");
+                (key.clone(), format!("ZINCRBY {key} {by} f"))
+            }
+        };
+        self.note(Kind::Counter, &key, What::Count(by), &line);
+    }
+
+    /// Something that others get in the way of: all must agree, no more.
+    fn mix(&mut self) {
+        let key = self.key("mixed");
+        let (element, number) = (self.random.u8(0..8), self.random.u8(0..40));
+        let line = MIXED[self.random.usize(..MIXED.len())];
+        let line = line.replace("KEY", &key).replace("ELEMENT", &format!("m{element}"));
+        let line = line.replace("NUMBER", &number.to_string());
+        for part in line.split("; ") {
+            self.send(part);
+        }
+    }
+}
+
+const MIXED: [&str; 34] = [
+    "SET KEY ELEMENT",
+    "APPEND KEY ELEMENT",
+    "SETRANGE KEY NUMBER x",
+    "SETBIT KEY NUMBER 1",
+    "INCRBY KEY NUMBER",
+    "GETSET KEY ELEMENT",
+    "GETDEL KEY",
+    "DEL KEY",
+    "SADD KEY ELEMENT NUMBER",
+    "SREM KEY ELEMENT",
+    "SPOP KEY",
+    "HSET KEY ELEMENT NUMBER",
+    "HDEL KEY ELEMENT",
+    "HINCRBY KEY ELEMENT NUMBER",
+    "ZADD KEY NUMBER ELEMENT",
+    "ZINCRBY KEY NUMBER ELEMENT",
+    "ZREM KEY ELEMENT",
+    "ZPOPMIN KEY",
+    "RPUSH KEY ELEMENT",
+    "LPUSH KEY ELEMENT NUMBER",
+    "LPOP KEY",
+    "RPOP KEY",
+    "LREM KEY 1 ELEMENT",
+    "LTRIM KEY -20 -1",
+    "LSET KEY 0 ELEMENT",
+    "LINSERT KEY BEFORE ELEMENT NUMBER",
+    "XADD KEY * ELEMENT NUMBER",
+    "XTRIM KEY MAXLEN 10",
+    "XDEL KEY 0-1",
+    "COPY KEY KEYcopy REPLACE",
+    "RENAME KEYcopy KEYrenamed",
+    "SUNIONSTORE KEYunion KEY KEYunion",
+    "MULTI; SADD KEYs ELEMENT; HINCRBY KEYh ELEMENT 1; RPUSH KEYl ELEMENT; EXEC",
+    "MULTI; SET KEYa NUMBER; SET KEYb NUMBER; DEL KEYs; EXEC",
+];

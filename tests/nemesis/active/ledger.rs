@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What clients did, and the judgement of what regions hold in the end.
+//!
+//! Elements are unique, and each is removed by the client that has added it at most. So one that was
+//! added and that nobody tried to remove is there, and one whose removal was acknowledged is not.
+//! Writes without an answer, and those that a kill may have taken along, may have happened or not.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use braid_tests::Value;
+
+use super::clients::reply;
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Kind {
+    Set,
+    Hash,
+    SortedSet,
+    List,
+    Stream,
+    /// A string of its own for each element.
+    Key,
+    Counter,
+}
+
+impl Kind {
+    pub const WITH_ELEMENTS: [Kind; 6] =
+        [Kind::Set, Kind::Hash, Kind::SortedSet, Kind::List, Kind::Stream, Kind::Key];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Set => "set",
+            Kind::Hash => "hash",
+            Kind::SortedSet => "sortedset",
+            Kind::List => "list",
+            Kind::Stream => "stream",
+            Kind::Key => "key",
+            Kind::Counter => "counter",
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum What {
+    Add(u64),
+    Remove(u64),
+    Count(u64),
+}
+
+#[derive(Clone, Debug)]
+pub struct Operation {
+    pub region: usize,
+    pub kind: Kind,
+    pub key: String,
+    pub what: What,
+    /// When it was acknowledged, in microseconds; nothing if it was not.
+    pub done: Option<u64>,
+}
+
+/// A region was killed: what it acknowledged after `safe` may be lost.
+#[derive(Clone, Copy, Debug)]
+pub struct Kill {
+    pub region: usize,
+    pub safe: u64,
+    pub at: u64,
+}
+
+impl Operation {
+    /// Whether it must have had its effect.
+    fn is_certain(&self, kills: &[Kill]) -> bool {
+        self.done.is_some_and(|done| {
+            !kills.iter().any(|kill| kill.region == self.region && kill.safe < done && done <= kill.at)
+        })
+    }
+}
+
+/// What the judgement has found.
+#[derive(Debug, Default)]
+pub struct Findings {
+    /// Acknowledged writes, and those without an answer or before a kill.
+    pub writes: usize,
+    pub unknown: usize,
+    /// Elements whose fate is certain.
+    pub elements: usize,
+    pub violations: Vec<String>,
+}
+
+/// What must be, by key.
+#[derive(Default)]
+struct Expected {
+    there: BTreeSet<u64>,
+    gone: BTreeSet<u64>,
+    /// Sum of what is certain, and of all.
+    least: u64,
+    most: u64,
+}
+
+fn expected(operations: &[Operation], kills: &[Kill]) -> BTreeMap<(Kind, String), Expected> {
+    let mut all: BTreeMap<(Kind, String), Expected> = BTreeMap::new();
+    for operation in operations {
+        let entry = all.entry((operation.kind, operation.key.clone())).or_default();
+        let is_certain = operation.is_certain(kills);
+        match operation.what {
+            What::Add(element) if is_certain => {
+                entry.there.insert(element);
+            }
+            What::Count(by) => {
+                entry.most += by;
+                entry.least += if is_certain { by } else { 0 };
+            }
+            _ => {}
+        }
+    }
+    for operation in operations {
+        if let What::Remove(element) = operation.what
+            && let Some(entry) = all.get_mut(&(operation.kind, operation.key.clone()))
+        {
+            entry.there.remove(&element);
+            if operation.is_certain(kills) {
+                entry.gone.insert(element);
+            }
+        }
+    }
+    all
+}
+
+fn numbers(values: &[Value]) -> Vec<u64> {
+    values.iter().filter_map(|value| value.text().parse().ok()).collect()
+}
+
+/// The elements that a key holds.
+fn held(kind: Kind, key: &str, server: IpAddr) -> Vec<u64> {
+    let line = match kind {
+        Kind::Set => format!("SMEMBERS {key}"),
+        Kind::Hash => format!("HKEYS {key}"),
+        Kind::SortedSet => format!("ZRANGE {key} 0 -1"),
+        Kind::List => format!("LRANGE {key} 0 -1"),
+        Kind::Stream => format!("XRANGE {key} - +"),
+        Kind::Key | Kind::Counter => format!("MGET {key}"),
+    };
+    let reply = reply(server, &line).unwrap_or_else(|| panic!("no answer to {line}"));
+    let elements = reply.elements().unwrap_or_default();
+    if kind != Kind::Stream {
+        return numbers(elements);
+    }
+    // ID, and fields with values.
+    let fields = elements.iter().filter_map(|entry| entry.elements()?.get(1)?.elements());
+    fields.flat_map(|fields| numbers(&fields[1..])).collect()
+}
+
+fn sum(key: &str, server: IpAddr) -> u64 {
+    let line = match key.split(':').next() {
+        Some("hashes") => format!("HGET {key} f"),
+        Some("scores") => format!("ZSCORE {key} f"),
+        _ => format!("GET {key}"),
+    };
+    let reply = reply(server, &line).unwrap_or_else(|| panic!("no answer to {line}"));
+    reply.text().parse().unwrap_or(0)
+}
+
+/// Judges what a server holds; the others show the same.
+pub fn judge(operations: &[Operation], kills: &[Kill], server: IpAddr) -> Findings {
+    let writes = operations.iter().filter(|operation| operation.is_certain(kills)).count();
+    let mut found = Findings { writes, unknown: operations.len() - writes, ..Findings::default() };
+    for ((kind, key), expected) in expected(operations, kills) {
+        if kind == Kind::Counter {
+            compare_sum(&mut found, &key, &expected, sum(&key, server));
+        } else {
+            compare(&mut found, &key, &expected, &held(kind, &key, server));
+        }
+    }
+    found
+}
+
+fn compare_sum(found: &mut Findings, key: &str, expected: &Expected, sum: u64) {
+    found.elements += 1;
+    if sum < expected.least || sum > expected.most {
+        let Expected { least, most, .. } = expected;
+        found.violations.push(format!("{key} is {sum}, not {least} to {most}"));
+    }
+}
+
+fn compare(found: &mut Findings, key: &str, expected: &Expected, held: &[u64]) {
+    found.elements += expected.there.len() + expected.gone.len();
+    let once: BTreeSet<u64> = held.iter().copied().collect();
+    for element in expected.there.difference(&once) {
+        found.violations.push(format!("{key}: {element} is lost"));
+    }
+    for element in expected.gone.intersection(&once) {
+        found.violations.push(format!("{key}: {element} has come back"));
+    }
+    if once.len() < held.len() {
+        found.violations.push(format!("{key} holds something twice"));
+    }
+}
+
+/// The judge finds what it must, or a run without findings says nothing.
+#[test]
+fn what_is_lost_or_back_is_found() {
+    let kills = [Kill { region: 1, safe: 100, at: 200 }];
+    let operation = |region, what, done| Operation { region, kind: Kind::Set, key: "k".into(), what, done };
+    let operations = [
+        operation(0, What::Add(1), Some(150)),
+        operation(1, What::Add(2), Some(100)),
+        operation(1, What::Add(3), Some(150)),
+        operation(0, What::Add(4), None),
+        operation(0, What::Add(5), Some(10)),
+        operation(0, What::Remove(5), Some(20)),
+        operation(1, What::Add(6), Some(10)),
+        operation(1, What::Remove(6), Some(150)),
+    ];
+    let all = expected(&operations, &kills);
+    let expected = &all[&(Kind::Set, "k".to_owned())];
+    for (held, violations) in [
+        (&[1, 2][..], 0),
+        (&[1, 2, 3, 4, 6], 0),
+        (&[2], 1),
+        (&[1], 1),
+        (&[1, 2, 5], 1),
+        (&[1, 2, 2], 1),
+        (&[], 2),
+    ] {
+        let mut found = Findings::default();
+        compare(&mut found, "k", expected, held);
+        assert_eq!(found.violations.len(), violations, "{held:?}: {:?}", found.violations);
+    }
+    let count = |region, done| Operation { kind: Kind::Counter, ..operation(region, What::Count(5), done) };
+    let operations = [count(0, Some(1)), count(0, None), count(1, Some(150)), count(1, Some(250))];
+    let all = self::expected(&operations, &kills);
+    let expected = &all[&(Kind::Counter, "k".to_owned())];
+    for (sum, violations) in [(9, 1), (10, 0), (20, 0), (21, 1)] {
+        let mut found = Findings::default();
+        compare_sum(&mut found, "k", expected, sum);
+        assert_eq!(found.violations.len(), violations, "{sum}");
+    }
+}
