@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use braid_tests::server::{Peer, is_braid, newer_peers, stock};
-use braid_tests::{RawClient, TestServer, Value};
+use braid_tests::{RawClient, TestServer, Value, request};
 
 const CLUSTER: &[&str] = &["--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1"];
 
@@ -257,8 +257,118 @@ fn slot_stats_are_those_of_valkey() {
             "CLUSTER SLOT-STATS ORDERBY KEY-COUNT LIMIT 16385",
             "CLUSTER SLOT-STATS ORDERBY KEY-COUNT LIMIT 2 LIMIT 1",
             "CLUSTER SLOT-STATS ORDERBY KEY-COUNT ASC DESC",
+            "CLUSTER SLOT-STATS ORDERBY CPU-USEC",
+            "CONFIG SET cluster-slot-stats-enabled yes",
+            "CLUSTER SLOT-STATS SLOTSRANGE 0 3",
+            "CLUSTER SLOT-STATS ORDERBY CPU-USEC LIMIT 2 ASC",
+            "CLUSTER SLOT-STATS ORDERBY network-bytes-in LIMIT 2",
+            "CLUSTER SLOT-STATS ORDERBY NETWORK-BYTES-OUT LIMIT 2 DESC",
+            "CLUSTER SLOT-STATS ORDERBY NETWORK-BYTES LIMIT 2",
+            "CONFIG SET cluster-slot-stats-enabled no",
+            "CLUSTER SLOT-STATS SLOTSRANGE 0 0",
+            "CLUSTER SLOT-STATS ORDERBY NETWORK-BYTES-OUT",
         ],
     );
+}
+
+/// What is counted: the same bytes as Valkey counts. Its processor time is its own.
+#[test]
+fn traffic_of_slots_is_that_of_valkey() {
+    let Some(peer) = newer_peers().into_iter().find(|peer| peer.version.starts_with("valkey")) else {
+        println!("skipped: no Valkey");
+        return;
+    };
+    if !is_braid() {
+        return;
+    }
+    let told = |peer: Option<&Peer>| {
+        let server = peer.map_or_else(|| TestServer::start(CLUSTER), stock_cluster);
+        let (mut client, mut subscriber) = (server.connect(), server.connect());
+        client.ok("CONFIG SET cluster-slot-stats-enabled yes");
+        assert!(matches!(subscriber.call("SSUBSCRIBE {foo}:channel"), Value::Array(_)));
+        for text in [
+            "SET foo 1",
+            "GET foo",
+            "LPUSH foo 1",
+            "GET foo too-much",
+            "MGET foo bar",
+            "PING",
+            "SPUBLISH {foo}:channel hello",
+            "PUBLISH {foo}:channel hello",
+            "MULTI",
+            "SET {d} 1",
+            "DISCARD",
+            "RPUSH {bar}:list 1 2 3",
+            "LRANGE {bar}:list 0 -1",
+            "HSET {bar}:hash field value",
+            "HGETALL {bar}:hash",
+        ] {
+            client.call(text);
+        }
+        // The message has been sent when it has arrived.
+        subscriber.read();
+        let mut figures = Vec::new();
+        for slot in [12182, 5061, 11298, 0] {
+            let reply = client.call(&format!("CLUSTER SLOT-STATS SLOTSRANGE {slot} {slot}")).to_string();
+            let (before, rest) = reply.split_once("cpu-usec").expect("it is counted");
+            let (_, after) = rest.split_once("network-bytes-in").expect("it is counted");
+            figures.push(format!("{before}...{after}"));
+        }
+        client.ok("CONFIG RESETSTAT");
+        figures.push(client.call("CLUSTER SLOT-STATS SLOTSRANGE 12182 12182").to_string());
+        figures
+    };
+    assert_eq!(told(None), told(Some(&peer)));
+}
+
+/// What Braid counts on purpose otherwise than Valkey: a transaction's and a script's bytes and time,
+/// once; and what a command that waits costs in all.
+#[test]
+fn transactions_scripts_and_waiting_count_once() {
+    if !is_braid() {
+        return;
+    }
+    let server = TestServer::start(CLUSTER);
+    let mut client = server.connect();
+    client.ok("CONFIG SET cluster-slot-stats-enabled yes");
+    let figures = |slot: u16| -> Vec<i64> {
+        let reply = server.connect().call(&format!("CLUSTER SLOT-STATS SLOTSRANGE {slot} {slot}"));
+        let Value::Array(mut slots) = reply else { panic!("{reply}") };
+        let Some(Value::Array(mut slot)) = slots.pop() else { panic!("one slot") };
+        let Some(Value::Array(fields)) = slot.pop() else { panic!("its fields") };
+        let numbers = fields.iter().filter_map(|field| match field {
+            Value::Integer(number) => Some(*number),
+            _ => None,
+        });
+        numbers.collect()
+    };
+    for text in ["MULTI", "SET {b}x 1", "GET {b}x", "EXEC"] {
+        client.call(text);
+    }
+    let sent = |requests: &[&str]| requests.iter().map(|text| request(text).len() as i64).sum::<i64>();
+    let counted = figures(3300);
+    assert_eq!(counted[2], sent(&["MULTI", "SET {b}x 1", "GET {b}x", "EXEC"]));
+    assert_eq!(counted[3], "*2\r\n+OK\r\n$1\r\n1\r\n".len() as i64);
+    let script = "EVAL \"return redis.call('incr',KEYS[1])\" 1 foo";
+    assert_eq!(client.call(script), Value::Integer(1));
+    assert_eq!(figures(12182)[2..], [sent(&[script]), ":1\r\n".len() as i64]);
+    assert_eq!(client.call("BLPOP {bar} 0.01"), Value::NullArray);
+    assert_eq!(figures(5061)[2..], [sent(&["BLPOP {bar} 0.01"]), "*-1\r\n".len() as i64]);
+    let mut waiting = server.connect();
+    waiting.send(&request("BLPOP {bar} 0"));
+    braid_tests::wait_for("it waits", || client.info("clients").contains("blocked_clients:1"));
+    assert_eq!(client.call("RPUSH {bar} x"), Value::Integer(1));
+    assert!(matches!(waiting.read(), Value::Array(_)));
+    let requests = sent(&["BLPOP {bar} 0.01", "BLPOP {bar} 0", "RPUSH {bar} x"]);
+    let replies = "*-1\r\n*2\r\n$5\r\n{bar}\r\n$1\r\nx\r\n:1\r\n".len() as i64;
+    assert_eq!(figures(5061)[2..], [requests, replies]);
+    // Bytes of keys are added up when they are asked for.
+    client.ok(&format!("SET foo {}", "x".repeat(100_000)));
+    let told = client.call("CLUSTER SLOT-STATS ORDERBY MEMORY-BYTES LIMIT 1").to_string();
+    assert!(told.contains("12182") && told.contains("memory-bytes"), "{told}");
+    let bytes: u64 =
+        told.rsplit(|c: char| !c.is_ascii_digit()).find(|part| !part.is_empty()).unwrap().parse().unwrap();
+    assert!((100_000..200_000).contains(&bytes), "{told}");
 }
 
 /// The addresses that clients are told follow the settings, live.

@@ -154,6 +154,22 @@ fn keep_picture(browser: &mut Browser, file: &std::path::Path) {
     write(1280, 900, file);
 }
 
+#[test]
+fn the_page_of_a_node_shows_its_hottest_slots() {
+    let Some(mut browser) = browser("the_page_of_a_node_shows_its_hottest_slots") else { return };
+    let (server, port) = start(&["--cluster-enabled", "yes"]);
+    let mut client = server.connect();
+    assert_eq!(browser.open(&format!("http://127.0.0.1:{port}/")), 200);
+    let hint = |text: &str| format!("{}.querySelector('.hint').innerText === '{text}'", section("Hot slots"));
+    browser.wait_for(&hint("Not counted: cluster-slot-stats-enabled is off."));
+    client.ok("CONFIG SET cluster-slot-stats-enabled yes");
+    browser.wait_for(&hint("No slot has been used since counting began."));
+    for number in 0..1000 {
+        client.ok(&format!("SET foo {number}"));
+    }
+    browser.wait_for(&lists("Hot slots", "^12182\\t[0-9.]+ .s\\t[0-9.]+ KiB\\t[0-9.]+ KiB\\t1$"));
+}
+
 /// Commands whose traces the panels show.
 fn fill_panels(client: &mut RawClient) {
     client.ok("SAVE");

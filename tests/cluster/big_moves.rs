@@ -8,15 +8,13 @@
 //! Clients change keys in transactions meanwhile, and know what every reply has to be. After each
 //! round all keys are there, each of them once.
 
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use braid_tests::{RawClient, Value, random, request};
 use rustix::process::Signal;
 
 use crate::Cluster;
-use crate::moves::{Load, begin, keys_of, leads, newest, ok};
+use crate::moves::{begin, keys_of, leads, loaded, newest, ok};
 
 /// The slots that move.
 const SLOTS: u16 = 4096;
@@ -112,6 +110,13 @@ fn move_them(cluster: &Cluster, from: usize, to: usize) -> Option<Duration> {
     }
 }
 
+/// What the source's log says of how long commands waited.
+fn pause_of(cluster: &Cluster, source: usize) -> Option<String> {
+    let log = cluster.nodes[source].log();
+    let line = log.lines().rfind(|line| line.contains("commands waited for") && line.contains("etcd"))?;
+    Some(format!("\n    {}", line.split_once("commands waited for")?.1.trim()))
+}
+
 #[test]
 #[ignore = "takes minutes and gigabytes: by command"]
 fn gigabytes_move_under_load_with_faults() {
@@ -126,54 +131,34 @@ fn gigabytes_move_under_load_with_faults() {
     fill(&mut cluster.client(0), &tags, count);
     println!("{count} keys of {VALUE} bytes in {SLOTS} slots");
     let mut usual = Duration::from_secs(2);
-    let mut loaded = 0;
+    let mut changed = 0;
     for round in 0..rounds {
         let fault = [Fault::None, Fault::Source, Fault::Target, Fault::Etcd][round % 4];
         let (from, to) = leaders(&cluster);
-        let stop = AtomicBool::new(false);
-        let (took, changes, longest, keys) = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..CLIENTS)
-                .map(|client| {
-                    let mut load = Load::new(&cluster, 100 * (round + 1) + client);
-                    let stop = &stop;
-                    scope.spawn(move || {
-                        let mut number = 0;
-                        while !stop.load(Relaxed) {
-                            load.step(number);
-                            number += 1;
-                        }
-                        load.check();
-                        (number, load.longest, 3 * load.counters.iter().filter(|&&count| count > 0).count())
-                    })
-                })
-                .collect();
-            std::thread::sleep(Duration::from_millis(500));
-            let mover = scope.spawn(|| move_them(&cluster, from, to));
-            if fault != Fault::None {
-                std::thread::sleep(usual.mul_f64(random.f64()));
-            }
-            match fault {
-                Fault::None => {}
-                Fault::Source => cluster.nodes[from].signal(Signal::KILL),
-                Fault::Target => cluster.nodes[to].signal(Signal::KILL),
-                Fault::Etcd => {
-                    cluster.etcd.pause();
-                    std::thread::sleep(Duration::from_secs(3));
-                    cluster.etcd.resume();
+        let tags_of_round = 100 * (round + 1);
+        let (took, seen) = loaded(&cluster, tags_of_round..tags_of_round + CLIENTS, || {
+            let took = std::thread::scope(|scope| {
+                let mover = scope.spawn(|| move_them(&cluster, from, to));
+                if fault != Fault::None {
+                    std::thread::sleep(usual.mul_f64(random.f64()));
                 }
-            }
-            let took = mover.join().unwrap_or(None);
+                match fault {
+                    Fault::None => {}
+                    Fault::Source => cluster.nodes[from].signal(Signal::KILL),
+                    Fault::Target => cluster.nodes[to].signal(Signal::KILL),
+                    Fault::Etcd => {
+                        cluster.etcd.pause();
+                        std::thread::sleep(Duration::from_secs(3));
+                        cluster.etcd.resume();
+                    }
+                }
+                mover.join().unwrap_or(None)
+            });
             // Until the rest goes on.
             std::thread::sleep(Duration::from_secs(if fault == Fault::None { 1 } else { 5 }));
-            stop.store(true, Relaxed);
-            let mut sums = (0, Duration::ZERO, 0);
-            for thread in threads {
-                let (number, longest, keys) = thread.join().expect("every reply is right");
-                sums = (sums.0 + number, sums.1.max(longest), sums.2 + keys);
-            }
-            (took, sums.0, sums.1, sums.2)
+            took
         });
-        loaded += keys;
+        changed += seen.keys;
         if fault == Fault::None {
             usual = took.expect("without a fault it succeeds");
         }
@@ -188,9 +173,9 @@ fn gigabytes_move_under_load_with_faults() {
         let mut sum = 0;
         let is_whole = braid_tests::wait_for_within(Duration::from_secs(120), || {
             sum = keys_of(&cluster, &[holder, other]);
-            sum == (count + loaded) as i64
+            sum == (count + changed) as i64
         });
-        assert!(is_whole, "round {round}: {sum} keys, not {}\n{}", count + loaded, cluster.logs());
+        assert!(is_whole, "round {round}: {sum} keys, not {}\n{}", count + changed, cluster.logs());
         let mut client = cluster.client(holder);
         for _ in 0..2000 {
             let number = random.usize(0..count);
@@ -200,8 +185,13 @@ fn gigabytes_move_under_load_with_faults() {
             );
         }
         println!(
-            "round {round}, {fault:?}: {}, {changes} transactions, longest wait {longest:?}; slots at node {holder}",
-            took.map_or("the move failed, the slots stayed".to_owned(), |took| format!("moved in {took:?}"))
+            "round {round}, {fault:?}: {}, {} transactions, longest wait {:.1?}; slots at node {holder}{}",
+            took.map_or("the move failed, the slots stayed".to_owned(), |took| format!(
+                "moved in {took:.1?}"
+            )),
+            seen.changes,
+            seen.longest,
+            took.and_then(|_| pause_of(&cluster, from)).unwrap_or_default()
         );
     }
 }

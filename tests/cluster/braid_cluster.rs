@@ -200,15 +200,54 @@ fn slots_are_evened_out_by_what_they_hold() {
         status["nodes"].as_array().unwrap().iter().map(|node| node["keys"].as_u64().unwrap()).collect();
     assert!(counts.iter().all(|&keys| keys >= 50), "{counts:?}");
     // What the servers do not count cannot be evened out.
-    let told = cluster.client(0).call("CLUSTER SLOT-STATS SLOTSRANGE 866 866").to_string();
-    for (by, field) in [("bytes", "memory-bytes"), ("load", "cpu-usec")] {
-        if told.contains(field) {
-            done(&format!("-p {port} rebalance --by {by} --dry-run"));
-        } else {
-            let told = refused(&format!("-p {port} rebalance --by {by}"));
-            assert!(told.contains(&format!("CLUSTER SLOT-STATS has no {field}")), "{told}");
+    let told = refused(&format!("-p {port} rebalance --by load"));
+    assert!(told.contains("CLUSTER SLOT-STATS has no cpu-usec"), "{told}");
+    (0..2).for_each(|index| cluster.client(index).ok("CONFIG SET cluster-slot-stats-enabled yes"));
+    // Now the load is at one node: of slots 15495 (a) and 12182 (foo).
+    for number in 0..500 {
+        for tag in ["a", "foo"] {
+            cluster.call(&format!("SET {{{tag}}} {number}"));
         }
     }
+    let hot = |index: usize| {
+        let told = cluster.client(index).call("CLUSTER SLOT-STATS ORDERBY CPU-USEC LIMIT 2").to_string();
+        ["15495", "12182"].iter().filter(|slot| told.contains(*slot)).count()
+    };
+    assert_eq!([hot(0), hot(1)], [0, 2]);
+    done(&format!("-p {port} rebalance --by load"));
+    let owner = |slot: u16| {
+        let keys = format!("CLUSTER COUNTKEYSINSLOT {slot}");
+        (0..2).find(|&index| cluster.client(index).call(&keys) == Value::Integer(1))
+    };
+    cluster.wait_for("one of them has gone", || {
+        let owners = [owner(15_495), owner(12_182)];
+        owners.iter().all(Option::is_some) && owners[0] != owners[1]
+    });
+    // Half of the bytes are in one slot, which stays alone.
+    let value = "x".repeat(1 << 20);
+    for tag in ["hello", "bar", "b", "a", "foo"] {
+        cluster.call(&format!("SET {{{tag}}}:big {value}"));
+    }
+    cluster.call(&format!("SET {{hello}}:more {value}{value}{value}{value}"));
+    done(&format!("-p {port} rebalance --by bytes"));
+    let big = |index: usize| {
+        let told = cluster.client(index).call("CLUSTER SLOT-STATS ORDERBY MEMORY-BYTES LIMIT 5");
+        let Value::Array(slots) = told else { panic!("{told}") };
+        let heavy = slots.iter().filter_map(|slot| {
+            let Value::Array(parts) = slot else { return None };
+            let Some(Value::Array(fields)) = parts.last() else { return None };
+            match fields.last() {
+                Some(Value::Integer(bytes)) if *bytes > 1 << 20 => Some(parts[0].to_string()),
+                _ => None,
+            }
+        });
+        heavy.collect::<Vec<_>>()
+    };
+    cluster.wait_for("the heaviest slot is alone", || {
+        let mut counts = [big(0).len(), big(1).len()];
+        counts.sort_unstable();
+        counts == [1, 4]
+    });
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use braid_tests::{RawClient, Value};
+use braid_tests::{RawClient, Value, request};
 use rustix::process::Signal;
 
 use crate::Cluster;
@@ -95,4 +95,57 @@ fn service_goes_on_without_etcd_and_after_a_restart_of_all() {
         cluster.restart(index);
     }
     cluster.wait_for("the cluster is back", || cluster.call("GET n:{hello}") == before);
+}
+
+/// A stock node that has become a replica goes on to send its clients to the new primary. They do not
+/// have to connect anew: their libraries would count that as a failure.
+#[test]
+fn clients_of_a_former_primary_are_redirected_and_stay_connected() {
+    let Some(cluster) = Cluster::create(3, 2, &[]) else { return };
+    let mut client = cluster.client(0);
+    client.ok("SET {hello} x");
+    cluster.wait_for("the replica is in sync", || {
+        cluster
+            .client(0)
+            .info("group")
+            .lines()
+            .any(|line| line.starts_with("group_in_sync:") && line.contains(','))
+    });
+    cluster.client(2).ok("CLUSTER FAILOVER");
+    cluster.wait_for("the replica has taken over", || {
+        cluster.lines(0).iter().any(|line| line.contains("myself,slave"))
+    });
+    let port = cluster.nodes[2].port();
+    // As long as clients of a former primary outside of clusters are let stay, and longer.
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_secs(5) {
+        let reply = client.call("GET {hello}").to_string();
+        assert!(reply.contains(&format!("MOVED 866 127.0.0.1:{port}")), "{reply}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    // Shard channels are heard at replicas, as in a stock cluster.
+    assert!(matches!(client.call("SSUBSCRIBE channel:{hello}"), Value::Array(_)));
+    assert_eq!(cluster.client(2).call("SPUBLISH channel:{hello} message"), Value::Integer(0));
+    let heard = client.read();
+    assert_eq!(
+        heard,
+        Value::Array(["smessage", "channel:{hello}", "message"].map(|word| Value::Bulk(word.into())).into())
+    );
+    cluster.move_slots(2, 1, "866 866");
+    let left = client.read().to_string();
+    assert!(left.contains("sunsubscribe"), "{left}");
+}
+
+#[test]
+fn who_waits_is_told_that_the_cluster_is_down() {
+    let Some(mut cluster) = Cluster::create(2, 2, &[]) else { return };
+    let mut waiting = cluster.client(0);
+    waiting.send(&request("BLPOP list:{hello} 0"));
+    cluster.wait_for("the client waits", || cluster.client(0).info("clients").contains("blocked_clients:1"));
+    cluster.nodes[1].signal(Signal::KILL);
+    cluster.nodes[1].wait();
+    assert_eq!(waiting.read(), Value::Error("CLUSTERDOWN The cluster is down".into()));
+    cluster.restart(1);
+    cluster.wait_until_ready(2);
+    waiting.ok("SET {hello} x");
 }

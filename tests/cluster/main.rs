@@ -14,6 +14,7 @@ mod import;
 mod moves;
 mod operators;
 mod redirections;
+mod scan;
 mod tools;
 mod whole;
 

@@ -3,9 +3,10 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::ops::Range;
+use std::sync::Barrier;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use braid_tests::{RawClient, Value, request};
@@ -178,37 +179,60 @@ impl Load {
     }
 }
 
-/// Clients that change keys while `work` runs; everything is as they know it in the end. The longest
-/// time that one of them waited.
-pub fn under_load(cluster: &Cluster, clients: usize, work: impl FnOnce()) -> Duration {
-    let (stop, ready) = (Arc::new(AtomicBool::new(false)), Barrier::new(clients + 1));
-    let mut loads: Vec<Load> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..clients)
-            .map(|tag| {
-                let (mut load, stop) = (Load::new(cluster, tag), Arc::clone(&stop));
-                let ready = &ready;
-                scope.spawn(move || {
-                    (0..TAGS).for_each(|number| load.step(number));
-                    ready.wait();
-                    let mut number = 0;
-                    while !stop.load(Relaxed) {
-                        load.step(number);
-                        number += 1;
-                    }
-                    load
-                })
+/// What clients under load have seen.
+#[derive(Default)]
+pub(crate) struct Seen {
+    /// Transactions.
+    pub changes: usize,
+    /// The longest time that one of them waited for a reply.
+    pub longest: Duration,
+    /// Keys that there are now.
+    pub keys: usize,
+    redirected: usize,
+}
+
+/// Clients, one for each tag, that change keys while `work` runs, which begins when each of them has
+/// changed all of its keys. Everything is as they know it in the end.
+pub(crate) fn loaded<T>(cluster: &Cluster, tags: Range<usize>, work: impl FnOnce() -> T) -> (T, Seen) {
+    let (stop, ready) = (AtomicBool::new(false), Barrier::new(tags.len() + 1));
+    std::thread::scope(|scope| {
+        let client = |tag: usize| {
+            let (mut load, stop, ready) = (Load::new(cluster, tag), &stop, &ready);
+            scope.spawn(move || {
+                (0..TAGS).for_each(|number| load.step(number));
+                load.longest = Duration::ZERO;
+                ready.wait();
+                let mut number = 0;
+                while !stop.load(Relaxed) {
+                    load.step(number);
+                    number += 1;
+                }
+                let longest = load.longest;
+                load.check();
+                Seen { changes: number, longest, keys: 3 * TAGS, redirected: load.redirected }
             })
-            .collect();
+        };
+        let threads: Vec<_> = tags.map(client).collect();
         ready.wait();
         let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
         stop.store(true, Relaxed);
-        let loads = threads.into_iter().map(|thread| thread.join().expect("a load")).collect();
-        worked.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        loads
-    });
-    loads.iter_mut().for_each(Load::check);
-    assert!(loads.iter().any(|load| load.redirected > 0), "slots have moved");
-    loads.iter().map(|load| load.longest).max().unwrap_or_default()
+        let mut all = Seen::default();
+        for thread in threads {
+            let seen = thread.join().expect("every reply is right");
+            all.changes += seen.changes;
+            all.longest = all.longest.max(seen.longest);
+            all.keys += seen.keys;
+            all.redirected += seen.redirected;
+        }
+        (worked.unwrap_or_else(|panic| std::panic::resume_unwind(panic)), all)
+    })
+}
+
+/// The same while slots move. The longest time that a client waited.
+pub fn under_load(cluster: &Cluster, clients: usize, work: impl FnOnce()) -> Duration {
+    let ((), seen) = loaded(cluster, 0..clients, work);
+    assert!(seen.redirected > 0, "slots have moved");
+    seen.longest
 }
 
 /// Each key of the load is at one node: as many as there are.
@@ -397,26 +421,12 @@ fn own_slots(cluster: &Cluster, index: usize) -> String {
 /// Two clients that change keys, of a name of this round, while something dies, and for a while
 /// after. How many keys there are then.
 fn under_load_with_faults(cluster: &Cluster, round: usize, fault: impl FnOnce()) -> i64 {
-    let stop = Arc::new(AtomicBool::new(false));
-    std::thread::scope(|scope| {
-        let threads = [0, 1].map(|client| {
-            let (mut load, stop) = (Load::new(cluster, 100 * (round + 1) + client), Arc::clone(&stop));
-            scope.spawn(move || {
-                let mut number = 0;
-                while !stop.load(Relaxed) {
-                    load.step(number);
-                    number += 1;
-                }
-                load.check();
-                3 * load.counters.iter().filter(|&&count| count > 0).count() as i64
-            })
-        });
-        std::thread::sleep(Duration::from_millis(300));
+    let tags = 100 * (round + 1);
+    let ((), seen) = loaded(cluster, tags..tags + 2, || {
         fault();
         std::thread::sleep(Duration::from_secs(4));
-        stop.store(true, Relaxed);
-        threads.into_iter().map(|thread| thread.join().expect("a load")).sum()
-    })
+    });
+    seen.keys as i64
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! Commands of operators, and records that are not as they should be.
 
 use braid_tests::{Value, wait_for};
+use rustix::process::Signal;
 
 use crate::Cluster;
 
@@ -58,6 +59,38 @@ fn what_cannot_be_is_refused_in_words() {
     cluster.client(1).ok("CLUSTER RESET SOFT");
     wait_for("it is alone", || cluster.lines(0).len() == 1 && cluster.lines(1).len() == 1);
     cluster.client(0).ok(&format!("CLUSTER FORGET {other}"));
+}
+
+#[test]
+fn a_node_that_is_reset_hard_is_another_one() {
+    let Some(mut cluster) = Cluster::create(3, 2, &[]) else { return };
+    let before = cluster.client(2).call("CLUSTER MYID").text();
+    assert_eq!(cluster.call("SET k v"), Value::Simple("OK".into()));
+    let with_keys = (0..2).find(|&index| cluster.client(index).call("DBSIZE") == Value::Integer(1));
+    let refused = error(&cluster, with_keys.expect("one of them has the key"), "CLUSTER RESET HARD");
+    assert!(refused.contains("master nodes containing keys"), "{refused}");
+    // A replica is a primary without keys afterwards.
+    cluster.client(2).ok("CLUSTER RESET HARD");
+    let after = cluster.client(2).call("CLUSTER MYID").text();
+    assert!(after.len() == 40 && after != before, "{before} and {after}");
+    let lines = cluster.lines(2);
+    assert!(
+        lines.len() == 1 && lines[0].starts_with(&after) && lines[0].contains("myself,master"),
+        "{lines:?}"
+    );
+    assert_eq!(cluster.client(2).call("DBSIZE"), Value::Integer(0));
+    wait_for("the others forget it", || (0..2).all(|index| cluster.lines(index).len() == 2));
+    // It joins like a new node, and is the same one after a restart.
+    let port = cluster.nodes[2].port();
+    cluster.client(0).ok(&format!("CLUSTER MEET 127.0.0.1 {port}"));
+    wait_for("it is known by its new id", || {
+        cluster.lines(1).iter().any(|line| line.starts_with(&after)) && cluster.lines(1).len() == 3
+    });
+    cluster.nodes[2].signal(Signal::TERM);
+    cluster.nodes[2].wait();
+    cluster.restart(2);
+    wait_for("it is there again", || cluster.lines(2).len() == 3);
+    assert_eq!(cluster.client(2).call("CLUSTER MYID").text(), after);
 }
 
 #[test]

@@ -321,29 +321,39 @@ fn a_cluster_gets_each_request_where_its_key_is() {
     // Emptied everywhere.
     measured(entry, "--cluster -t get -n 10 -r 100 --flush");
     assert_eq!(cluster.nodes.iter().map(keys).sum::<u64>(), 0);
-    for (arguments, why) in [
-        ("--cluster -n 10 -c 3 --threads 2", "need 4 connections at least"),
-        ("--cluster --rate 5", "a cluster has no --rate"),
-    ] {
-        let told = text(&run(entry, arguments));
-        assert!(told.contains(why), "{told}");
-    }
+    // Requests that are due at fixed times go where they belong as well.
+    let rows = measured(entry, "--cluster --ratio 1:3 --rate 3000 -n 2000 -r 3000 -c 6 --threads 2");
+    assert_eq!((field(&rows[0], "errors"), all("set") + all("get")), (0, 3_000 + 5_003 + 10 + 2_000));
+    assert!(cluster.nodes.iter().all(|node| !info(node, "errorstats").contains("MOVED")));
+    let told = text(&run(entry, "--cluster -n 10 -c 3 --threads 2"));
+    assert!(told.contains("need 4 connections at least"), "{told}");
     let alone = TestServer::start(&[]);
     assert!(text(&run(&alone, "--cluster -n 10")).contains("CLUSTER SLOTS"));
 }
 
 #[test]
 fn redirections_are_followed_also_to_new_nodes() {
+    follow_redirections("-P 4");
+}
+
+#[test]
+fn redirections_of_an_open_loop_are_followed() {
+    follow_redirections("-P 4 --rate 4000");
+}
+
+fn follow_redirections(more: &str) {
     let Some(mut cluster) = cluster() else { return };
     cluster.add_node();
     let new = cluster.nodes[2].port();
     cluster.client(0).ok(&format!("CLUSTER MEET 127.0.0.1 {new}"));
     cluster.wait_for("all know it", || (0..3).all(|index| cluster.lines(index).len() == 3));
-    let mut child =
-        command(&cluster.nodes[0], "--cluster --ratio 1:1 -r 5000 --duration 3600 -c 8 -P 4 --json")
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("braid-bench starts");
+    let mut child = command(
+        &cluster.nodes[0],
+        &format!("--cluster --ratio 1:1 -r 5000 --duration 3600 -c 8 {more} --json"),
+    )
+    .stdout(Stdio::piped())
+    .spawn()
+    .expect("braid-bench starts");
     cluster.wait_for("it has begun", || keys(&cluster.nodes[0]) > 1_000);
     cluster.move_slots(0, 1, "0 3000");
     cluster.move_slots(1, 2, "8192 12000");

@@ -397,12 +397,6 @@ impl Raw {
             processors: self.processors.clone(),
             cluster: self.cluster,
         };
-        let is_cluster = |contender: &Contender| contender.processes.is_some();
-        let has_cluster =
-            comparison.as_ref().is_some_and(|comparison| comparison.contenders.iter().any(is_cluster));
-        if (method.cluster || has_cluster) && method.rate.is_some() {
-            return Err("a cluster has no --rate: its connections send as fast as they are answered".into());
-        }
         if method.cluster && self.idle {
             return Err("-I opens connections to one server: without --cluster".into());
         }

@@ -78,6 +78,12 @@ impl<'a> Recorder<'a> {
     }
 }
 
+/// A sink of replies that count.
+pub(crate) trait Counting: Sink {
+    /// The reply to the next request does not count: it is sent again.
+    fn skip(&mut self);
+}
+
 /// Replies of one piece of bytes, all with the same latency (closed loop).
 pub(crate) struct Replies<'a, 'b> {
     pub(crate) recorder: &'a mut Recorder<'b>,
@@ -86,14 +92,15 @@ pub(crate) struct Replies<'a, 'b> {
     pub(crate) count: usize,
 }
 
-impl Replies<'_, '_> {
-    /// The reply to the next request does not count.
-    pub(crate) fn skip(&mut self) {
+impl Counting for Replies<'_, '_> {
+    fn skip(&mut self) {
         if self.recorder.kinds.len() > 1 {
             self.kinds.pop_front();
         }
     }
+}
 
+impl Replies<'_, '_> {
     /// Records the counts; returns the number of replies.
     #[inline]
     pub(crate) fn finish(self, now: Ticks) -> usize {
@@ -145,6 +152,15 @@ pub(crate) struct DueReplies<'a, 'b> {
     pub(crate) kinds: &'a mut VecDeque<u8>,
     pub(crate) due: &'a mut VecDeque<u64>,
     pub(crate) count: usize,
+}
+
+impl Counting for DueReplies<'_, '_> {
+    fn skip(&mut self) {
+        self.due.pop_front();
+        if self.recorder.kinds.len() > 1 {
+            self.kinds.pop_front();
+        }
+    }
 }
 
 impl Sink for DueReplies<'_, '_> {

@@ -6,7 +6,8 @@
 //! slower than the others, requests that would wait for it are drawn again, unless keys come in
 //! sequence: then all of them count.)
 //!
-//! A redirected request (MOVED) is sent again, to the right node; its latency counts from then. ASK, TRYAGAIN and CLUSTERDOWN are error replies.
+//! A redirected request (MOVED) is sent again, to the right node; its latency counts from then, or in
+//! an open loop from when it was due. ASK, TRYAGAIN and CLUSTERDOWN are error replies.
 //!
 //! HOT PATH: one copy of each request, and its key's slot.
 
@@ -18,7 +19,7 @@ use braid_base::crc::key_hash_slot;
 
 use crate::cluster::{ClusterMap, NOBODY, argument};
 use crate::distributions::Pattern;
-use crate::recorder::Replies;
+use crate::recorder::Counting;
 use crate::reply_scanner::{Class, Sink};
 use crate::request::{Generator, Load};
 
@@ -35,11 +36,20 @@ const REFRESH: Duration = Duration::from_millis(100);
 struct Request {
     bytes: Vec<u8>,
     kind: u8,
+    /// Open loop: when it was due, in nanoseconds from the start of the pass.
+    due: u64,
 }
 
 /// The requests that a connection has sent, in their order.
 #[derive(Default)]
 pub(crate) struct Flight(VecDeque<Request>);
+
+impl Flight {
+    /// When the last so many were due (open loop).
+    pub(crate) fn last_due(&self, count: usize) -> impl Iterator<Item = u64> + '_ {
+        self.0.iter().skip(self.0.len().saturating_sub(count)).map(|request| request.due)
+    }
+}
 
 /// A thread's requests, by primary.
 pub(crate) struct Router {
@@ -158,13 +168,29 @@ impl Router {
                 self.exhausted = true;
                 return;
             }
-            self.queues[owner].push_back(Request { bytes, kind });
+            self.queues[owner].push_back(Request { bytes, kind, due: 0 });
         }
         let rest = match self.ready(node) {
             0 => (2 * self.rests[node].1).clamp(1, REST_MAX),
             _ => 0,
         };
         self.rests[node] = (rest, rest);
+    }
+
+    /// Open loop: draws the request that is due now, which waits for its primary. Which one that is.
+    pub(crate) fn draw(&mut self, due: u64, generator: &mut Generator) -> usize {
+        let mut kind = 0;
+        let mut bytes = self.pool.pop().unwrap_or_default();
+        bytes.clear();
+        bytes.extend_from_slice(generator.batch(1, |drawn| kind = drawn));
+        let owner = self.node_of(&bytes, kind);
+        self.queues[owner].push_back(Request { bytes, kind, due });
+        owner
+    }
+
+    /// When the requests were due that wait (open loop).
+    pub(crate) fn waiting_due(&self) -> impl Iterator<Item = u64> + '_ {
+        self.queues.iter().flatten().map(|request| request.due)
     }
 
     /// Takes requests that wait for a primary, to be sent at once; they are in flight then.
@@ -188,11 +214,7 @@ impl Router {
     }
 
     /// Looks at replies before they are counted.
-    pub(crate) fn watch<'r, 'a, 'b>(
-        &'r mut self,
-        flight: &'r mut Flight,
-        inner: Replies<'a, 'b>,
-    ) -> Watched<'r, 'a, 'b> {
+    pub(crate) fn watch<'r, S: Counting>(&'r mut self, flight: &'r mut Flight, inner: S) -> Watched<'r, S> {
         Watched { router: self, flight, inner, moved: None, redirected: 0 }
     }
 
@@ -216,23 +238,23 @@ impl Router {
 }
 
 /// A sink that keeps redirections to itself.
-pub(crate) struct Watched<'r, 'a, 'b> {
+pub(crate) struct Watched<'r, S> {
     router: &'r mut Router,
     flight: &'r mut Flight,
-    inner: Replies<'a, 'b>,
+    inner: S,
     /// The error of the reply that is being received.
     moved: Option<String>,
     redirected: usize,
 }
 
-impl<'a, 'b> Watched<'_, 'a, 'b> {
+impl<S> Watched<'_, S> {
     /// The inner sink, and the number of redirections.
-    pub(crate) fn finish(self) -> (Replies<'a, 'b>, usize) {
+    pub(crate) fn finish(self) -> (S, usize) {
         (self.inner, self.redirected)
     }
 }
 
-impl Sink for Watched<'_, '_, '_> {
+impl<S: Counting> Sink for Watched<'_, S> {
     fn replies(&mut self, class: Class, count: usize) {
         if let Some(text) = self.moved.take()
             && class == Class::Error

@@ -10,6 +10,8 @@
 //! flight on it, and latency counts from the due time, not from the time of sending. So a stalled
 //! server is charged with all requests that had to wait (no coordinated omission).
 
+mod open_loop;
+
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -21,11 +23,10 @@ use braid_base::clock::Ticks;
 use braid_client::connection::encode;
 use braid_client::{Stream, Target, cannot_connect};
 use braid_net::poller::{Interest, Poller};
-use fastrand::Rng;
 use socket2::SockAddr;
 
 use crate::cluster::ClusterMap;
-use crate::recorder::{DueReplies, Live, Recorder, Replies};
+use crate::recorder::{Live, Recorder, Replies};
 use crate::reply_scanner::{Class, ReplyScanner, Sink};
 use crate::request::{Generator, Load, Sequences};
 use crate::routing::{Flight, Router};
@@ -236,7 +237,12 @@ impl Worker {
             Some(rate) => self.open_loop(&mut run, rate)?,
         }
         let processor = thread_processor_time().saturating_sub(processor_before);
-        let unsent = self.connections.iter().map(|connection| connection.due.len() as u64).sum();
+        let unsent = self.connections.iter().map(|connection| connection.due.len() as u64).sum::<u64>()
+            + run
+                .router
+                .as_ref()
+                .filter(|_| pass.rate.is_some())
+                .map_or(0, |router| router.waiting_due().count() as u64);
         self.connections.iter_mut().for_each(|connection| connection.due.clear());
         let redirected = run.router.as_ref().map_or(0, |router| router.redirected);
         let recorder = run.recorder;
@@ -338,82 +344,6 @@ impl Worker {
             }
         }
         Ok(woken)
-    }
-
-    fn open_loop(&mut self, run: &mut Run<'_>, rate: Rate) -> Result<(), Failure> {
-        // Wakes exactly when due, not when it suits the scheduler: a late generator looks like a
-        // slow server.
-        let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-        let mean_gap = self.threads as f64 * 1e9 / rate.per_second;
-        let mut rng = Rng::with_seed(run.pass.seed ^ (self.number as u64 + 1));
-        let gap = |rng: &mut Rng| if rate.poisson { -mean_gap * (1.0 - rng.f64()).ln() } else { mean_gap };
-        // Threads take turns.
-        let mut next = mean_gap * self.number as f64 / self.threads as f64;
-        let mut turn = 0;
-        let mut touched: Vec<usize> = Vec::new();
-        let mut drain = Drain::default();
-        loop {
-            let now = run.nanos(Ticks::now());
-            run.look_for_the_end();
-            while !run.ended && next as u64 <= now {
-                let is_over = run.pass.duration.is_some_and(|duration| next as u128 >= duration.as_nanos());
-                if is_over || run.claim(1) == 0 {
-                    run.ended = true;
-                    break;
-                }
-                let connection = &mut self.connections[turn];
-                if connection.due.is_empty() && connection.under_way < run.pass.pipeline {
-                    run.lag.saturating_record(now - next as u64);
-                }
-                connection.due.push_back(next as u64);
-                touched.push(turn);
-                turn = (turn + 1) % self.connections.len();
-                next += gap(&mut rng);
-            }
-            for place in touched.drain(..) {
-                self.connections[place].send_due(run)?;
-                self.connections[place].watch(&self.poller, place as u64)?;
-            }
-            if run.ended {
-                // Requests that could not be sent in time are not sent any more; they have waited
-                // at least until now.
-                if self.connections.iter().all(|connection| connection.under_way == 0) {
-                    break;
-                }
-            }
-            let nap = if run.ended {
-                NAP_MAX
-            } else {
-                let now = run.nanos(Ticks::now());
-                Duration::from_nanos((next as u64).saturating_sub(now)).min(NAP_MAX)
-            };
-            let count = self.poller.wait(Some(nap)).map_err(|error| error.to_string())?;
-            run.waits += 1;
-            if drain.is_over(count == 0 && run.ended, run.pass)? {
-                break;
-            }
-            for index in 0..count {
-                let event = self.poller.event(index);
-                let connection = &mut self.connections[event.token as usize];
-                if event.writable && connection.interest == Interest::ReadWrite {
-                    connection.send_leftover()?;
-                }
-                if event.readable {
-                    connection.receive_due(&mut self.buffer, run)?;
-                }
-                if !run.ended {
-                    connection.send_due(run)?;
-                }
-                connection.watch(&self.poller, event.token)?;
-            }
-        }
-        let end = run.nanos(Ticks::now());
-        for connection in &self.connections {
-            for due in &connection.due {
-                run.recorder.kinds[0].latency.saturating_record(end.saturating_sub(*due));
-            }
-        }
-        Ok(())
     }
 
     fn watch_all(&mut self) -> Result<(), Failure> {
@@ -546,17 +476,6 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends due requests, as far as the pipeline has room (open loop).
-    fn send_due(&mut self, run: &mut Run<'_>) -> Result<(), Failure> {
-        while !self.due.is_empty() && self.under_way < run.pass.pipeline && self.leftover.is_empty() {
-            let count = self.due.len().min(run.pass.pipeline - self.under_way).min(run.piece);
-            self.due_under_way.extend(self.due.drain(..count));
-            self.under_way += count;
-            self.send(count, run)?;
-        }
-        Ok(())
-    }
-
     #[inline]
     fn send(&mut self, count: usize, run: &mut Run<'_>) -> Result<(), Failure> {
         let kinds = &mut self.kinds;
@@ -625,31 +544,6 @@ impl Connection {
                 result.map_err(|_| malformed(bytes))?;
                 self.under_way = self.under_way.checked_sub(replies).ok_or("more replies than requests")?;
             }
-            if count < buffer.len() {
-                return Ok(());
-            }
-        }
-    }
-
-    /// As [`Connection::receive`], with each request's latency from its due time (open loop).
-    fn receive_due(&mut self, buffer: &mut [u8], run: &mut Run<'_>) -> Result<(), Failure> {
-        loop {
-            let Some(count) = self.receive_once(buffer)? else { return Ok(()) };
-            let now = Ticks::now();
-            let bytes = &buffer[..count];
-            run.recorder.received_bytes += count as u64;
-            let mut sink = DueReplies {
-                now: run.nanos(now),
-                recorder: &mut run.recorder,
-                kinds: &mut self.kinds,
-                due: &mut self.due_under_way,
-                count: 0,
-            };
-            let result = self.scanner.feed(bytes, &mut sink);
-            let replies = sink.count;
-            run.recorder.flush_live(replies, now);
-            result.map_err(|_| malformed(bytes))?;
-            self.under_way = self.under_way.checked_sub(replies).ok_or("more replies than requests")?;
             if count < buffer.len() {
                 return Ok(());
             }

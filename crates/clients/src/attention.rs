@@ -54,6 +54,9 @@ pub const OTHER_NODES: u64 = 1 << 18;
 /// Slots are being handed over to another node: commands that reach them wait.
 pub const HELD_SLOTS: u64 = 1 << 19;
 
+/// What slots cost is counted (`cluster-slot-stats-enabled`).
+pub const SLOT_STATS: u64 = 1 << 20;
+
 /// This server may not serve at present. Never set in the shared word: each thread checks it for
 /// each batch.
 pub const FENCED: u64 = 1 << 7;
@@ -68,7 +71,7 @@ pub const STALE: u64 = 1 << 15;
 /// that no state is set and its user is unchanged.
 const STATES: u64 = GENERATION - 1;
 /// Increment of the users' generation.
-const GENERATION: u64 = 1 << 20;
+const GENERATION: u64 = 1 << 21;
 
 /// The word.
 #[derive(Default)]

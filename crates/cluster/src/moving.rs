@@ -170,14 +170,16 @@ impl Plan {
 
 /// What each slot holds, or costs, as its primary tells.
 fn weights(cluster: &Cluster, primaries: &[&Node], by: By) -> Result<Vec<u64>, String> {
-    let field = match by {
-        By::Slots | By::Keys => "key-count",
-        By::Bytes => "memory-bytes",
-        By::Load => "cpu-usec",
+    let all = ["SLOTSRANGE", "0", "16383"];
+    let (field, which) = match by {
+        By::Slots | By::Keys => ("key-count", &all[..]),
+        // Added up when it is asked for.
+        By::Bytes => ("memory-bytes", &["ORDERBY", "MEMORY-BYTES"][..]),
+        By::Load => ("cpu-usec", &all[..]),
     };
     let mut weights = vec![0; slots::SLOTS];
     for node in primaries.iter().filter(|node| !node.slots.is_empty()) {
-        let reply = cluster.ask(node, &["CLUSTER", "SLOT-STATS", "SLOTSRANGE", "0", "16383"])?;
+        let reply = cluster.ask(node, &[&["CLUSTER", "SLOT-STATS"][..], which].concat())?;
         for entry in reply.elements() {
             let mut entry = entry.elements().into_iter();
             let slot = entry.next().and_then(|slot| slot.integer()).and_then(|slot| u16::try_from(slot).ok());
@@ -187,8 +189,8 @@ fn weights(cluster: &Cluster, primaries: &[&Node], by: By) -> Result<Vec<u64>, S
             let told = told.and_then(|pair| pair[1].integer()).and_then(|number| u64::try_from(number).ok());
             weights[usize::from(slot)] = told.ok_or_else(|| {
                 format!(
-                    "{} does not tell the {} of its slots (CLUSTER SLOT-STATS has no {field}): rebalance by \
-                     slots or by keys",
+                    "{} does not count the {} of its slots (CLUSTER SLOT-STATS has no {field}): set \
+                     cluster-slot-stats-enabled at all primaries and wait, or rebalance by slots, keys or bytes",
                     node.address(),
                     by.word()
                 )

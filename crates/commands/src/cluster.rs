@@ -20,6 +20,7 @@ mod moves;
 mod operators;
 mod scan;
 pub mod shared;
+pub mod slot_stats;
 mod slots;
 
 const ADMIN: Flags = Flags::ADMIN.and(Flags::STALE);
@@ -246,7 +247,7 @@ const SUBCOMMANDS: &[Row] = &[
         .syntax("node-id:string")
         .tips(NONDETERMINISTIC)
         .deprecated("5.0.0", "`CLUSTER REPLICAS`"),
-    row("slot-stats", slots::slot_stats)
+    row("slot-stats", slot_stats::slot_stats)
         .at_least(4)
         .flags(Flags::LOADING.and(Flags::STALE))
         .docs("8.2.0", "Returns figures of slots.", "O(N log N) where N is the number of slots.")
@@ -374,8 +375,8 @@ fn help(call: &mut Call) -> CommandResult {
         "    Replicas of a primary, as in NODES.",
         "SLOTS",
         "    Ranges of slots with their nodes' addresses, ports and ids.",
-        "SLOT-STATS SLOTSRANGE <start> <end> | ORDERBY KEY-COUNT [LIMIT <limit>] [ASC|DESC]",
-        "    Number of keys of slots.",
+        "SLOT-STATS SLOTSRANGE <start> <end> | ORDERBY <metric> [LIMIT <limit>] [ASC|DESC]",
+        "    Keys, processor time and traffic of slots; by MEMORY-BYTES what their keys take, too.",
         "SHARDS",
         "    Ranges of slots with their nodes.",
         "LINKS",
@@ -400,8 +401,8 @@ fn help(call: &mut Call) -> CommandResult {
         "    Make this node a replica of a primary.",
         "FAILOVER [FORCE|TAKEOVER]",
         "    Make this replica take its primary's place.",
-        "RESET [SOFT]",
-        "    Leave the cluster.",
+        "RESET [HARD|SOFT]",
+        "    Leave the cluster; HARD: and be another node.",
         "SETTINGS [FORGET <setting | user | library> <name> | DELETE LIBRARY <name>]",
         "    Settings, users and functions that hold for the whole cluster.",
         "SETSLOT <slot> IMPORTING <node-id> | MIGRATING <node-id> | NODE <node-id> | STABLE",

@@ -255,6 +255,7 @@ fn publish(call: &mut Call) -> CommandResult {
 fn spublish(call: &mut Call) -> CommandResult {
     let (from, blob) = (call.keyspace.context.slot, call.blob_of(call.args[2]));
     let receivers = call.engine.hub.publish_shard(from, call.args[1], call.args[2], blob.as_ref());
+    call.engine.count_shard_message(call.keyspace.context, call.args[1], call.args[2], receivers);
     call.engine.tell_replicas(call.keyspace, call.args);
     call.reply.integer(receivers as i64);
     Ok(())

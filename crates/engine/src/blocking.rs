@@ -330,6 +330,7 @@ fn serve(engine: &Engine, txn: &mut Txn<'_>, waiter: &Arc<Waiter>) -> bool {
     }
     let nanos = request.nanos.load(Relaxed) + Ticks::now().nanos_since(start);
     account(engine, slot, &session, command, &args, nanos, failed);
+    engine.count_slot_later(slot, command, &args, nanos, reply.len());
     let mut slices = Vec::new();
     reply.io_slices(&mut slices, usize::MAX);
     let reply = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
@@ -470,6 +471,7 @@ impl Blocked {
             report::count(engine, slot, command, nanos, failed);
             let cost = Cost { nanos, reply_bytes: served.len() };
             report::log(engine, session, command, &request.args(), cost);
+            engine.count_slot_later(slot, command, &request.args(), nanos, served.len());
         }
         if !self.silent {
             reply.raw_vec(served);
@@ -506,7 +508,7 @@ impl Blocked {
         let request = &self.waiter.request;
         let command = engine.commands.get(request.command);
         let slot = worker.context.slot;
-        let mark = reply.mark();
+        let (mark, reply_start) = (reply.mark(), reply.len());
         match end {
             WaitEnd::Timeout => match request.timeout {
                 TimeoutReply::NullArray => reply.null_array(),
@@ -529,11 +531,13 @@ impl Blocked {
                 engine.threads[slot].count_error(line);
             }
         }
+        let bytes = reply.len().saturating_sub(reply_start);
         if self.silent {
             reply.truncate(mark);
         }
         let nanos = request.nanos.load(Relaxed);
         account(engine, slot, session, command, &request.args(), nanos, end != WaitEnd::Timeout);
+        engine.count_slot_later(slot, command, &request.args(), nanos, bytes);
     }
 
     /// Records how long the command ran before it blocked.

@@ -65,6 +65,8 @@ impl ClusterView {
 
 /// The present map, shared by all threads.
 pub struct ClusterMap {
+    /// This node's id. Locked while a view is published.
+    id: Mutex<Arc<str>>,
     view: ArcSwap<ClusterView>,
     /// A bit for each of the slots that are served without a look at the map.
     plain: Vec<AtomicU64>,
@@ -79,6 +81,7 @@ impl ClusterMap {
     /// Before anything is known: no slot is served.
     pub fn new(id: Arc<str>) -> ClusterMap {
         ClusterMap {
+            id: Mutex::new(Arc::clone(&id)),
             view: ArcSwap::from_pointee(ClusterView { id, ..ClusterView::default() }),
             plain: (0..HASH_SLOTS / 64).map(|_| AtomicU64::new(0)).collect(),
             revision: Mutex::new(0),
@@ -89,7 +92,7 @@ impl ClusterMap {
 
     /// This node's id.
     pub fn id(&self) -> Arc<str> {
-        Arc::clone(&self.view.load().id)
+        Arc::clone(&self.id.lock())
     }
 
     /// The present view.
@@ -113,6 +116,9 @@ impl ClusterMap {
 
     /// Replaces the view. `require_all`: the cluster serves all slots or none.
     pub(crate) fn publish(&self, view: ClusterView, require_all: bool) {
+        let id = self.id.lock();
+        // It may have been renewed since the view was made.
+        let view = if view.id == *id { view } else { ClusterView::new(view.map, Arc::clone(&id)) };
         let plain = match !require_all || view.map.is_complete() {
             true => view.plain_slots(),
             false => SlotSet::default(),
@@ -130,6 +136,14 @@ impl ClusterMap {
         self.view.store(Arc::new(view));
         *self.revision.lock() = revision;
         self.has_changed.notify_all();
+    }
+
+    /// This server is another node from now on, in no shard.
+    pub(crate) fn renew(&self, id: Arc<str>) {
+        let mut own = self.id.lock();
+        *own = Arc::clone(&id);
+        self.plain.iter().for_each(|word| word.store(0, Relaxed));
+        self.view.store(Arc::new(ClusterView::new(Arc::clone(&self.view().map), id)));
     }
 
     /// Waits until the view is as wanted. False if it is not by then.

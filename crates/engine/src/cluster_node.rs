@@ -8,6 +8,7 @@
 
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use braid_base::system_text::reason;
 use braid_config::Config;
@@ -25,16 +26,21 @@ const BUS_PORT_OFFSET: u16 = 10_000;
 
 /// This server as a node.
 pub struct ClusterNode {
-    /// 40 hexadecimal digits, kept over restarts.
-    pub id: String,
-    /// Likewise, of the shard, whose only node this is.
+    /// 40 hexadecimal digits, of the shard whose only node this is; kept over restarts.
     pub shard_id: String,
-    epoch: Mutex<u64>,
+    identity: Mutex<Identity>,
     path: PathBuf,
     /// The cluster, if there are other nodes (`cluster-name`).
     pub map: Option<ClusterMap>,
     /// Messages of PUBLISH to its other nodes.
     pub forwarding: Forwarding,
+}
+
+/// By what the cluster knows this server.
+struct Identity {
+    /// 40 hexadecimal digits, kept over restarts.
+    id: Arc<str>,
+    epoch: u64,
 }
 
 /// What the file says.
@@ -65,8 +71,8 @@ pub(crate) fn of_config(config: &Config) -> Result<Option<ClusterNode>, String> 
     let name = if name.is_empty() { String::new() } else { format!(" ({name})") };
     let of = config.cluster_name();
     match of.is_empty() {
-        true => log::info!("Running mode=cluster: node {}{name} owns all slots by itself", node.id),
-        false => log::info!("Running mode=cluster: node {}{name} of the cluster {of}", node.id),
+        true => log::info!("Running mode=cluster: node {}{name} owns all slots by itself", node.id()),
+        false => log::info!("Running mode=cluster: node {}{name} of the cluster {of}", node.id()),
     }
     Ok(Some(node))
 }
@@ -87,56 +93,72 @@ impl ClusterNode {
         let node = ClusterNode {
             map,
             forwarding: Forwarding::default(),
-            id: stored.id,
+            identity: Mutex::new(Identity { id: stored.id.into(), epoch: stored.epoch }),
             shard_id: stored.shard_id.unwrap_or_else(braid_replication::random_id),
-            epoch: Mutex::new(stored.epoch),
             path: path.to_owned(),
         };
         node.save(config).map_err(|error| named(&reason(&error)))?;
         Ok(node)
     }
 
+    /// 40 hexadecimal digits, kept over restarts.
+    pub fn id(&self) -> Arc<str> {
+        Arc::clone(&self.identity.lock().id)
+    }
+
     /// The node's configuration epoch, which is the cluster's too.
     pub fn epoch(&self) -> u64 {
-        *self.epoch.lock()
+        self.identity.lock().epoch
+    }
+
+    /// Makes it another node, which has no epoch (CLUSTER RESET HARD). An error if the file cannot be
+    /// written.
+    pub fn renew(&self, config: &Config) -> std::io::Result<()> {
+        let mut own = self.identity.lock();
+        let id: Arc<str> = braid_replication::random_id().into();
+        self.write(config, &id, 0)?;
+        if let Some(map) = &self.map {
+            map.renew(Arc::clone(&id));
+        }
+        *own = Identity { id, epoch: 0 };
+        Ok(())
     }
 
     /// Sets the epoch of a node that has none yet. False if it has one; an error if the file cannot
     /// be written.
     pub fn set_epoch(&self, config: &Config, epoch: u64) -> std::io::Result<bool> {
-        let mut own = self.epoch.lock();
-        if *own != 0 {
+        let mut own = self.identity.lock();
+        if own.epoch != 0 {
             return Ok(false);
         }
-        self.write(config, epoch)?;
-        *own = epoch;
+        self.write(config, &own.id, epoch)?;
+        own.epoch = epoch;
         Ok(true)
     }
 
     /// Gives a node that has no epoch the first one.
     pub fn bump_epoch(&self, config: &Config) -> std::io::Result<Bump> {
-        let mut own = self.epoch.lock();
-        if *own != 0 {
-            return Ok(Bump::Still(*own));
+        let mut own = self.identity.lock();
+        if own.epoch != 0 {
+            return Ok(Bump::Still(own.epoch));
         }
-        self.write(config, 1)?;
-        *own = 1;
+        self.write(config, &own.id, 1)?;
+        own.epoch = 1;
         Ok(Bump::Raised(1))
     }
 
     /// Writes the file.
     pub fn save(&self, config: &Config) -> std::io::Result<()> {
-        let epoch = self.epoch.lock();
-        self.write(config, *epoch)
+        let own = self.identity.lock();
+        self.write(config, &own.id, own.epoch)
     }
 
-    fn write(&self, config: &Config, epoch: u64) -> std::io::Result<()> {
+    fn write(&self, config: &Config, id: &str, epoch: u64) -> std::io::Result<()> {
         let (hostname, name) = (config.cluster_announce_hostname(), config.cluster_announce_human_nodename());
         let name = if name.is_empty() { String::new() } else { format!(",nodename={name}") };
         let text = format!(
-            "{} {}:{}@{},{hostname}{name},shard-id={} myself,master - 0 0 {epoch} connected 0-16383\n\
+            "{id} {}:{}@{},{hostname}{name},shard-id={} myself,master - 0 0 {epoch} connected 0-16383\n\
              vars currentEpoch {epoch} lastVoteEpoch 0\n",
-            self.id,
             config.cluster_announce_ip(),
             port(config, false),
             bus_port(config),
@@ -238,14 +260,18 @@ mod tests {
         let path = folder.path().join("nodes.conf");
         let config = Config::new();
         let node = ClusterNode::open(&path, &config).expect("a new file");
-        assert!(is_id(&node.id) && is_id(&node.shard_id) && node.id != node.shard_id);
+        assert!(is_id(&node.id()) && is_id(&node.shard_id) && *node.id() != *node.shard_id);
         assert_eq!(node.bump_epoch(&config).expect("written"), Bump::Raised(1));
         assert_eq!(node.bump_epoch(&config).expect("written"), Bump::Still(1));
         assert!(!node.set_epoch(&config, 7).expect("written"));
         let again = ClusterNode::open(&path, &config).expect("the same file");
-        assert_eq!((&again.id, &again.shard_id, again.epoch()), (&node.id, &node.shard_id, 1));
+        assert_eq!((again.id(), &again.shard_id, again.epoch()), (node.id(), &node.shard_id, 1));
+        again.renew(&config).expect("written");
+        assert!(is_id(&again.id()) && again.id() != node.id() && again.epoch() == 0);
+        let renewed = ClusterNode::open(&path, &config).expect("the same file");
+        assert_eq!((renewed.id(), &renewed.shard_id, renewed.epoch()), (again.id(), &node.shard_id, 0));
         std::fs::write(&path, "").expect("a file");
-        assert_ne!(ClusterNode::open(&path, &config).expect("an empty file").id, node.id);
+        assert_ne!(ClusterNode::open(&path, &config).expect("an empty file").id(), renewed.id());
         let missing = folder.path().join("missing/nodes.conf");
         assert!(ClusterNode::open(&missing, &config).err().expect("no folder").contains("No such file"));
     }

@@ -16,6 +16,7 @@ mod reach;
 pub(crate) mod replay;
 pub(crate) mod report;
 pub mod script;
+mod slot_stats;
 pub(crate) mod slots;
 pub mod speculative;
 mod transaction;
@@ -43,7 +44,9 @@ use crate::session::{ReplyMode, Session, session_attention};
 use crate::transaction::Queued;
 pub use crate::worker::Worker;
 use body::run_body;
-use braid_clients::attention::{LOADING, MEMORY_LIMIT, MONITORS, OTHER_NODES, PAUSED, READ_ONLY, REPLICA};
+use braid_clients::attention::{
+    LOADING, MEMORY_LIMIT, MONITORS, OTHER_NODES, PAUSED, READ_ONLY, REPLICA, SLOT_STATS,
+};
 use braid_spec::spec::Spec;
 use braid_spec::{Behavior, Command, CommandError, Flags, Scope, keys};
 use braid_telemetry::Cost;
@@ -189,6 +192,9 @@ fn execute_checked(request: &mut Request<'_>, prepared: Prepared, attention: u64
                 session.record.multi_count.store(queue.commands.len() as i64, Relaxed);
                 session.record.multi_bytes.store(queue.memory_bytes, Relaxed);
             }
+            if attention & SLOT_STATS != 0 {
+                slot_stats::count_queued(request, command);
+            }
             request.reply.simple("QUEUED");
         }
         // A check may have waited outside of the gate.
@@ -202,11 +208,16 @@ fn execute_checked(request: &mut Request<'_>, prepared: Prepared, attention: u64
                 // The background work is part of the command's time.
                 request.worker.boundary = precomputed.began;
             }
+            let counted = attention & SLOT_STATS != 0;
+            let counted = if counted { slot_stats::Begun::of(request, command) } else { None };
             let ended = run(request, command, prepared.hash);
             request.session.attention &= !session_attention::LOCKS;
             match ended {
                 Some(ended) => outcome = ended,
                 None => return again(request, prepared),
+            }
+            if let Some(counted) = counted {
+                counted.count(request, outcome);
             }
             if attention & MONITORS != 0 && is_exec(command) {
                 report::monitor(engine, request.slot(), request.session, command, args);

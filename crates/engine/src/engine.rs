@@ -26,7 +26,7 @@ use crate::worker::Worker;
 use braid_acl::Acl;
 use braid_clients::Registry;
 use braid_clients::attention::{
-    APPEND_ONLY_FAILED, Attention, LOADING, MEMORY_LIMIT, OTHER_NODES, SNAPSHOT_FULL,
+    APPEND_ONLY_FAILED, Attention, LOADING, MEMORY_LIMIT, OTHER_NODES, SLOT_STATS, SNAPSHOT_FULL,
 };
 use braid_clients::pause::Pause;
 use braid_notify::Hub;
@@ -36,7 +36,7 @@ use braid_telemetry::big_keys::BigKeys;
 use braid_telemetry::command_log::CommandLogs;
 use braid_telemetry::hot_keys::HotKeys;
 use braid_telemetry::latency::LatencyMonitor;
-use braid_telemetry::{LinkBytes, Rates, Threads};
+use braid_telemetry::{LinkBytes, Rates, SlotStats, Threads};
 use row::{Body, Handler, LockFree, Rows};
 
 use braid_clients::Mailboxes;
@@ -70,6 +70,8 @@ pub struct Engine {
     pub hot_keys: Arc<HotKeys>,
     /// Big keys, while sampling is on.
     pub big_keys: BigKeys,
+    /// What slots cost, while that is counted (`cluster-slot-stats-enabled`).
+    pub slot_stats: SlotStats,
     pub attention: Attention,
     /// Users and permissions.
     pub acl: Acl,
@@ -109,9 +111,9 @@ pub struct Engine {
     pub persistence: braid_persistence::State,
     /// Threads for long commands.
     pub background: crate::background::threads::Background,
-    /// Keys on their way to other servers.
     /// Slots on their way from node to node.
     pub slot_moves: crate::slot_moves::state::SlotMoves,
+    /// Keys on their way to other servers.
     pub migrations: Arc<crate::migrate::state::Migrations>,
     /// State of BGSAVE.
     pub background_save: crate::background_save::state::BackgroundSave,
@@ -202,6 +204,7 @@ impl Engine {
             latency: LatencyMonitor::default(),
             hot_keys: Arc::default(),
             big_keys: BigKeys::default(),
+            slot_stats: SlotStats::default(),
             attention: Attention::default(),
             pause: Pause::default(),
             busy: braid_clients::busy::Busy::default(),
@@ -327,6 +330,7 @@ impl Engine {
         // The primary evicts for its replicas.
         let evicts = !(is_replica && config.replica_ignore_maxmemory());
         self.attention.set(MEMORY_LIMIT, evicts && config.maxmemory() > 0);
+        self.attention.set(SLOT_STATS, self.counts_slots());
         self.apply_refusal();
     }
 
@@ -432,6 +436,7 @@ fn follow_settings(engine: &Arc<Engine>) {
         "notify-keyspace-events",
         "notify-keyspace-values",
         "import-mode",
+        "cluster-slot-stats-enabled",
     ];
     engine.config.on_change(&names, move |_| {
         if let Some(engine) = weak.upgrade() {

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! JSON data of the page beyond metrics: replication links and the group, the slow log and the
-//! largest keys. Key names and arguments must not become labels of metrics.
+//! JSON data of the page beyond metrics: replication links and the group, the slow log, the
+//! largest keys and the hottest slots. Key names and arguments must not become labels of metrics.
+
+use std::cmp::Reverse;
 
 use braid_base::clock::unix_ms;
+use braid_commands::cluster::slot_stats::figures;
 use braid_engine::Engine;
 use braid_telemetry::command_log::LogKind;
 use serde_json::{Value, json};
@@ -55,6 +58,29 @@ pub fn big_keys(engine: &Engine) -> Value {
         })
         .collect();
     json!({ "keys": keys, "walked": report.walked, "total": total, "passes": report.passes })
+}
+
+/// Number of hot slots shown.
+const SLOTS_SHOWN: usize = 10;
+
+/// The slots of a cluster that have taken most processor time; null for a server in none.
+pub fn hot_slots(engine: &Engine) -> Value {
+    if engine.cluster.is_none() {
+        return Value::Null;
+    }
+    let mut figures = if engine.counts_slots() { figures(engine) } else { Vec::new() };
+    figures.retain(|one| one.cost.nanos > 0);
+    figures.sort_by_key(|one| Reverse(one.cost.nanos));
+    let slots = figures.iter().take(SLOTS_SHOWN).map(|one| {
+        json!({
+            "slot": one.slot,
+            "keys": one.keys,
+            "cpu_seconds": one.cost.nanos as f64 / 1e9,
+            "received_bytes": one.cost.bytes_in,
+            "sent_bytes": one.cost.bytes_out,
+        })
+    });
+    json!({ "is_counted": engine.counts_slots(), "slots": slots.collect::<Vec<_>>() })
 }
 
 /// The group and its members; null without one.

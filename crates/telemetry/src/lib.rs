@@ -14,6 +14,7 @@ pub mod hot_keys;
 pub mod latency;
 pub mod monitor;
 pub mod rates;
+pub mod slot_stats;
 pub mod stats;
 
 use braid_spec::Command;
@@ -24,6 +25,7 @@ pub use command_log::CommandLogs;
 pub use hot_keys::HotKeys;
 pub use latency::LatencyMonitor;
 pub use rates::{LinkBytes, Rates};
+pub use slot_stats::{SlotCost, SlotStats};
 pub use stats::{ThreadStats, Threads};
 
 /// Cost of a command.

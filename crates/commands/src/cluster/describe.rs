@@ -165,7 +165,7 @@ fn own_node(call: &Call, own: &ClusterNode, known: Option<&MapNode>) -> Node {
         _ => String::new(),
     };
     Node {
-        id: own.id.as_str().into(),
+        id: own.id(),
         ip,
         hostname: config.cluster_announce_hostname().to_string(),
         port: port(config, false),
@@ -213,7 +213,7 @@ fn shards_of(call: &Call, own: &ClusterNode, view: &ClusterView) -> Vec<Shard> {
 
 pub(super) fn my_id(call: &mut Call) -> CommandResult {
     let node = node_of(call)?;
-    call.reply.bulk(node.id.as_bytes());
+    call.reply.bulk(node.id().as_bytes());
     Ok(())
 }
 

@@ -256,7 +256,7 @@ pub(super) fn forget(call: &mut Call) -> CommandResult {
             false => operator.forget(&id),
         });
     }
-    if id == node_of(call)?.id.as_bytes() {
+    if id == node_of(call)?.id().as_bytes() {
         return Err(CommandError::text("ERR I tried hard but I can't forget myself..."));
     }
     Err(unknown_node(id))
@@ -271,7 +271,7 @@ pub(super) fn replicate(call: &mut Call) -> CommandResult {
             task.change(|operator| operator.replicate(&id, is_empty)).map(|_| "OK".to_owned())
         });
     }
-    if id == node_of(call)?.id.as_bytes() {
+    if id == node_of(call)?.id().as_bytes() {
         return Err(CommandError::text("ERR Can't replicate myself"));
     }
     Err(unknown_node(id))
@@ -341,11 +341,6 @@ fn leave(call: &mut Call, map: &ClusterMap, is_hard: bool) -> CommandResult {
             "ERR CLUSTER RESET can't be called with master nodes containing keys",
         ));
     }
-    if is_hard {
-        return Err(CommandError::text(
-            "ERR CLUSTER RESET HARD is not possible: stop the node and remove its cluster-config-file instead",
-        ));
-    }
     in_background(call, map, move |task| {
         let engine = task.engine;
         let was_replica = engine.replication.link.is_replica();
@@ -354,6 +349,9 @@ fn leave(call: &mut Call, map: &ClusterMap, is_hard: bool) -> CommandResult {
         if was_replica {
             // A replica's data are its primary's.
             engine.remove_all_keys();
+        }
+        if let Some(node) = engine.cluster.as_ref().filter(|_| is_hard) {
+            node.renew(&engine.config).map_err(not_written)?;
         }
         Ok("OK".to_owned())
     })
@@ -418,7 +416,7 @@ pub(super) fn set_slot(call: &mut Call) -> CommandResult {
             task.change(|operator| operator.set_slot(slot, &wanted, has_keys)).map(|_| "OK".to_owned())
         });
     }
-    let is_own = id == Some(node.id.as_bytes());
+    let is_own = id == Some(node.id().as_bytes());
     match (id, call.args.len()) {
         // The slot is where it is to be, and on its way nowhere.
         (None, 4) if call.arg_is(3, "stable") => {}

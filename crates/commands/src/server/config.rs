@@ -134,6 +134,7 @@ fn reset_statistics(engine: &Engine) {
     keyspace.counters.iter().for_each(|counters| counters.reset());
     keyspace.dirty_baseline.store(0u64.wrapping_sub(unsaved), Relaxed);
     engine.threads.iter().for_each(|thread| thread.reset());
+    engine.slot_stats.reset(|_| true);
     engine.acl.reset_statistics();
     engine.clients.accepted.store(0, Relaxed);
     engine.clients.rejected.store(0, Relaxed);

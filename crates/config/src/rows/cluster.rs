@@ -73,8 +73,8 @@ super::directives! {
     cluster_manual_failover_timeout_milliseconds: u32 =>
         integer("cluster-manual-failover-timeout", || 5000, 1, INT_MAX, Unit::Milliseconds).no_effect_yet();
 
-    /// Count keys, commands and traffic for each slot.
-    cluster_slot_stats_enabled: bool => switch("cluster-slot-stats-enabled", false).no_effect_yet();
+    /// Count the processor time and traffic of each slot (CLUSTER SLOT-STATS).
+    cluster_slot_stats_enabled: bool => switch("cluster-slot-stats-enabled", false);
 
     /// A slot that moves to another node is paused once at most this many bytes of changes are left
     /// to send.

@@ -125,13 +125,15 @@ fn changes_migrating(asked: &Asked<'_>) -> bool {
 }
 
 /// Whether a request names a key or shard channel of a slot that is being handed over to another
-/// node (`slot_moves`).
+/// node (`slot_moves`). While that may be any, scripts may reach one that they do not name.
 #[cold]
 fn reaches_held_slot(asked: &Asked<'_>) -> bool {
     let Asked { engine, queue, command, args, .. } = asked;
+    let is_unsettled = engine.slot_moves.is_unsettled();
     let reaches = |command: &Command, args: &[&[u8]]| {
         let found = keys::find_slotted(command.spec, args).unwrap_or_default();
-        found.into_iter().any(|at| engine.slot_moves.holds_key(args[at.index]))
+        is_unsettled && command.runs_scripts
+            || found.into_iter().any(|at| engine.slot_moves.holds_key(args[at.index]))
     };
     match queue {
         None => reaches(command, args),

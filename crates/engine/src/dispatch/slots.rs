@@ -169,7 +169,9 @@ impl Elsewhere<'_> {
         if owns && view.leads {
             return Ok(());
         }
-        if owns && session.record.has(client_flags::READS_REPLICA) && !self.writes() {
+        // What is published at the primary reaches its replicas' subscribers.
+        let reads_here = command.spec.channels.is_some() || session.record.has(client_flags::READS_REPLICA);
+        if owns && reads_here && !self.writes() {
             return Ok(());
         }
         let primary = view.map.owner(slot).and_then(|shard| view.map.primary(shard));

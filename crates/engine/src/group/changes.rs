@@ -9,7 +9,7 @@ use std::time::Duration;
 use braid_clients::Address;
 use braid_config::Config;
 use braid_group::cluster::changes::{Me, Operator};
-use braid_group::cluster::{Change, KnownNode, Refusal};
+use braid_group::cluster::{Change, KnownNode, Map, Refusal};
 
 use super::{Group, store};
 use crate::cluster_map::ClusterMap;
@@ -49,16 +49,43 @@ impl Engine {
         me: &Me,
         work: impl Fn(&Operator<'_>) -> Result<Change, Refusal>,
     ) -> Result<bool, ChangeError> {
-        let (Some(group), Some(map)) =
-            (&self.group, self.cluster.as_ref().and_then(|node| node.map.as_ref()))
-        else {
-            return Err(ChangeError::Store("this server is in no cluster of several nodes".into()));
-        };
+        self.change_cluster_from(None, me, work, || ())
+    }
+
+    /// The cluster's records as etcd has them, for [`Engine::change_cluster_from`].
+    ///
+    /// # Errors
+    /// What is wrong with etcd.
+    pub(crate) fn cluster_records(&self) -> Result<Map, ChangeError> {
+        let (group, _) = self.several_nodes()?;
+        let (_, read, _) =
+            store::read(group, &group.keys(), &group.settings.etcd).map_err(ChangeError::Store)?;
+        Ok(read.unwrap_or_default())
+    }
+
+    fn several_nodes(&self) -> Result<(&Group, &ClusterMap), ChangeError> {
+        let map = self.cluster.as_ref().and_then(|node| node.map.as_ref());
+        let none = || ChangeError::Store("this server is in no cluster of several nodes".into());
+        Ok((self.group.as_deref().ok_or_else(none)?, map.ok_or_else(none)?))
+    }
+
+    /// As [`Engine::change_cluster`], based on records that were read before: if they have changed
+    /// since, they are read anew. `committed` is called before this node goes by the change.
+    pub(crate) fn change_cluster_from(
+        &self,
+        mut known: Option<Map>,
+        me: &Me,
+        work: impl Fn(&Operator<'_>) -> Result<Change, Refusal>,
+        committed: impl FnOnce(),
+    ) -> Result<bool, ChangeError> {
+        let (group, map) = self.several_nodes()?;
         let client = &group.settings.etcd;
         for _ in 0..TRIES {
             let keys = group.keys();
-            let (_, read, _) = store::read(group, &keys, client).map_err(ChangeError::Store)?;
-            let read = read.unwrap_or_default();
+            let read = match known.take().filter(|known| known.epoch >= map.view().map.epoch) {
+                Some(known) => known,
+                None => self.cluster_records()?,
+            };
             if read.epoch < map.view().map.epoch {
                 return Err(ChangeError::Older);
             }
@@ -70,6 +97,7 @@ impl Engine {
                 }
             };
             let Some(revision) = revision else { continue };
+            committed();
             return self.see(group, map, revision).map(|()| !change.writes.is_empty());
         }
         Err(ChangeError::Busy)

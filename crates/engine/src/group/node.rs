@@ -147,6 +147,8 @@ impl Engine {
         let is_same = before.map.epoch == view.map.epoch && before.leads == view.leads;
         let loses = |slot: u16| before.leads && before.owns(slot) && !(view.leads && view.owns(slot));
         let lost: SlotSet = (0..HASH_SLOTS).filter(|&slot| loses(slot)).collect();
+        // Those of replicas, too, have subscribers.
+        let gone: SlotSet = (0..HASH_SLOTS).filter(|&slot| before.owns(slot) && !view.owns(slot)).collect();
         self.settle_imports(&view);
         // Commands that were let in by the older map end first.
         let world = (!lost.is_empty()).then(|| self.keyspace.gate.close(None));
@@ -156,11 +158,20 @@ impl Engine {
             self.hold_until_settled(group.timing.lease);
         }
         self.forwarding().inspect(|forwarding| forwarding.follow(&view, self.config.tls_cluster()));
+        // The cluster serves all slots or none.
+        let goes_down = self.config.cluster_require_full_coverage()
+            && before.map.is_complete()
+            && !view.map.is_complete();
+        self.slot_stats.reset(|slot| before.owns(slot) != view.owns(slot));
         cluster.publish(view, self.config.cluster_require_full_coverage());
         drop(world);
         if leads && !lost.is_empty() {
             self.redirect_waiters(&lost);
-            self.leave_shard_channels(&lost);
+        } else if goes_down {
+            self.redirect_waiters(&(0..HASH_SLOTS).collect());
+        }
+        if !gone.is_empty() {
+            self.leave_shard_channels(&gone);
         }
         if leads && !is_same {
             self.refresh_hidden_slots();

@@ -35,6 +35,9 @@ impl Engine {
         if was_primary {
             if self.has_group() {
                 self.replication.in_sync.clear();
+            }
+            // A node of a cluster sends its clients to the new primary, and goes on to do so.
+            if self.has_group() && self.cluster.is_none() {
                 self.sync_writes.former.begin(self.clients.last_id());
                 self.attention.set(FORMER_PRIMARY, true);
             }

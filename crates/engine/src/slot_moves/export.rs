@@ -14,7 +14,7 @@ use braid_base::clock::unix_ms;
 use braid_base::crc::key_hash_slot;
 use braid_base::number::write_i64;
 use braid_group::cluster::changes::Operator;
-use braid_group::cluster::{Change, Refusal, SlotSet};
+use braid_group::cluster::{Change, Map, Refusal, SlotSet};
 use braid_journal::{Reader, push_select};
 use braid_keyspace::Entry;
 use braid_keyspace::cow_entry::CowEntry;
@@ -49,6 +49,12 @@ const BATCH_BYTES: usize = 64 << 10;
 const UNANSWERED_MAX: usize = 4096;
 /// Keys that are copied again under one lock.
 const AGAIN_MAX: usize = 64;
+/// How often etcd is asked that does not answer.
+const RETRY: Duration = Duration::from_millis(100);
+/// A round of catching up that is short enough for commands to wait as long, and the time after which
+/// they wait for a longer one.
+const SHORT_ROUND: Duration = Duration::from_millis(5);
+const APPROACH: Duration = Duration::from_secs(2);
 /// How long the target may take to see the change of the map.
 const FOLLOW: Duration = Duration::from_secs(2);
 
@@ -258,7 +264,48 @@ impl<'e> Export<'e> {
                 break;
             }
         }
-        self.hand_over()
+        // What can be done before commands wait: etcd may take its time.
+        let records = self.records()?;
+        self.approach(most)?;
+        self.hand_over(records)
+    }
+
+    /// The records that the change will be based on, as soon as etcd tells them.
+    fn records(&mut self) -> Result<Map, Failure> {
+        loop {
+            match self.engine.cluster_records() {
+                Ok(records) => return Ok(records),
+                Err(error) => log::debug!("Move {} waits for etcd: {error}", self.job.name),
+            }
+            self.follow()?;
+            self.settle()?;
+            std::thread::sleep(RETRY);
+        }
+    }
+
+    /// Catches up, with the target's in-sync members, until that takes next to no time: it takes as
+    /// long once more when commands wait.
+    fn approach(&mut self, most: u64) -> Result<(), Failure> {
+        let began = Instant::now();
+        // Its answers wait for the members from now on.
+        self.send(&[b"CLIENT", b"DURABLE", b"ON"])?;
+        loop {
+            let round = Instant::now();
+            let behind = self.follow()?;
+            self.reveal()?;
+            let took = round.elapsed();
+            if took <= SHORT_ROUND || began.elapsed() >= APPROACH && behind <= most {
+                log::debug!("Move {}: the last round took {took:?}", self.job.name);
+                return Ok(());
+            }
+        }
+    }
+
+    /// Waits until the target and its in-sync members have everything.
+    fn reveal(&mut self) -> Result<(), Failure> {
+        // The answer tells of all keys, so it waits for all that was changed.
+        self.send(&[b"DBSIZE"])?;
+        self.settle()
     }
 
     /// Gives up if the move is not wanted any more.
@@ -522,23 +569,43 @@ impl<'e> Export<'e> {
     }
 
     /// Holds commands back, sends the rest, and gives the slots away.
-    fn hand_over(mut self) -> Result<(), Failure> {
+    fn hand_over(mut self, records: Map) -> Result<(), Failure> {
         let (engine, job) = (self.engine, self.job);
         let began = Instant::now();
         let limit = engine.config.cluster_slot_migration_write_pause_timeout_milliseconds();
         let deadline = began + Duration::from_millis(limit.into());
         let hold = Hold::new(engine, &job.slots);
         job.enter(MoveState::Paused);
+        let held = began.elapsed();
         self.finish(deadline)?;
-        let committed = self.commit(deadline);
+        let finished = began.elapsed();
+        let mut given = None;
+        let committed = self.commit(records, deadline, || given = Some(began.elapsed()));
+        let followed = began.elapsed();
         if committed.is_ok() {
             // The slots are the target's: whether it has noticed decides only how often clients are
             // redirected.
             let _ = self.connection.set_timeout(FOLLOW);
-            let _ = ask(&mut self.connection, &[b"CLUSTER", b"SYNCSLOTS", b"DONE"]);
+            let _ = match given {
+                Some(_) => answer(&mut self.connection),
+                // It has been found out by other ways.
+                None => ask(&mut self.connection, &[b"CLUSTER", b"SYNCSLOTS", b"DONE"]),
+            };
         }
         drop(hold);
-        job.note(|progress| progress.pause_ms = began.elapsed().as_millis() as u64);
+        let ended = began.elapsed();
+        job.note(|progress| progress.pause_ms = ended.as_millis() as u64);
+        if let Some(given) = given {
+            log::info!(
+                "Move {}: commands waited for {ended:.1?}: {held:.1?} until others had ended, {:.1?} for the last \
+                 changes, {:.1?} for etcd, {:.1?} until this node and {:.1?} until the target went by it",
+                job.name,
+                finished.saturating_sub(held),
+                given.saturating_sub(finished),
+                followed.saturating_sub(given),
+                ended.saturating_sub(followed),
+            );
+        }
         committed
     }
 
@@ -557,18 +624,17 @@ impl<'e> Export<'e> {
                 break;
             }
         }
-        // Its answers wait for the members from now on, and this one reveals everything.
-        self.send(&[b"CLIENT", b"DURABLE", b"ON"])?;
-        self.send(&[b"DBSIZE"])?;
-        self.settle()
+        self.reveal()
     }
 
-    /// Gives the slots to the target, or is certain that it has not got them.
-    fn commit(&mut self, deadline: Instant) -> Result<(), Failure> {
+    /// Gives the slots to the target, or is certain that it has not got them. `records` were read
+    /// before the target is asked whether it still has everything. Once it is committed the target is
+    /// told, whose answer is still to be read.
+    fn commit(&mut self, records: Map, deadline: Instant, given: impl FnOnce()) -> Result<(), Failure> {
         let (engine, job) = (self.engine, self.job);
         let me = engine.as_author().ok_or_else(|| said("this server is in no cluster"))?;
         let connection = RefCell::new(&mut self.connection);
-        let changed = engine.change_cluster(&me, |operator: &Operator<'_>| -> Result<Change, Refusal> {
+        let work = |operator: &Operator<'_>| -> Result<Change, Refusal> {
             if Instant::now() >= deadline || job.is_cancelled.load(Relaxed) {
                 return Err(Refusal("commands would have had to wait for too long".into()));
             }
@@ -577,8 +643,15 @@ impl<'e> Export<'e> {
             let request: [&[u8]; 3] = [b"CLUSTER", b"SYNCSLOTS", b"READY"];
             ask(&mut connection.borrow_mut(), &request).map_err(|failure| Refusal(failure.to_string()))?;
             operator.move_slots(&job.slots, &job.target)
-        });
-        match changed {
+        };
+        let committed = || {
+            given();
+            // Both sides follow at the same time.
+            let mut connection = connection.borrow_mut();
+            let told = connection.request(&[b"CLUSTER", b"SYNCSLOTS", b"DONE"]);
+            let _ = told.and_then(|()| connection.flush());
+        };
+        match engine.change_cluster_from(Some(records), &me, work, committed) {
             Ok(_) => Ok(()),
             Err(ChangeError::Unseen) => wait_for(engine, |view| !owns_any(view, &job.slots)),
             Err(ChangeError::Store(why)) => {

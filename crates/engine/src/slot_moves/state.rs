@@ -219,11 +219,15 @@ impl SlotMoves {
         self.moves.lock().iter().filter(|one| !one.is_export && !one.is_over()).cloned().collect()
     }
 
+    /// Whether all slots wait, since who leads this server's shard is being settled.
+    pub(crate) fn is_unsettled(&self) -> bool {
+        self.unsettled_until.load(SeqCst) != 0
+    }
+
     /// Whether what reaches a slot waits.
     pub(crate) fn holds(&self, slot: u16) -> bool {
         let word = self.held.get(usize::from(slot / 64));
-        self.unsettled_until.load(SeqCst) != 0
-            || word.is_some_and(|word| word.load(SeqCst) >> (slot % 64) & 1 == 1)
+        self.is_unsettled() || word.is_some_and(|word| word.load(SeqCst) >> (slot % 64) & 1 == 1)
     }
 
     /// The same of a key's or shard channel's slot.
@@ -242,7 +246,7 @@ impl SlotMoves {
     }
 
     pub(super) fn holds_any(&self) -> bool {
-        self.unsettled_until.load(SeqCst) != 0 || self.held.iter().any(|word| word.load(SeqCst) != 0)
+        self.is_unsettled() || self.held.iter().any(|word| word.load(SeqCst) != 0)
     }
 }
 

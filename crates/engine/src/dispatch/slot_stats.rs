@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Counts what commands on a hash slot cost (CLUSTER SLOT-STATS).
+//!
+//! While that is on, all requests go by the way of those that need a check, so that it costs nothing
+//! when it is off. Each byte and nanosecond counts once: those of a transaction or script as its
+//! own, not as those of the commands within.
+
+use braid_base::clock::Ticks;
+use braid_clients::attention::SLOT_STATS;
+use braid_clients::describe::request_bytes;
+use braid_keyspace::Context;
+use braid_spec::{Command, keys};
+use braid_telemetry::SlotCost;
+
+use super::data::is_exec;
+use super::{Outcome, Request};
+use crate::engine::Engine;
+use crate::transaction::Queue;
+
+/// The request `MULTI`, which goes with EXEC.
+const MULTI_BYTES: usize = b"*1\r\n$5\r\nMULTI\r\n".len();
+
+/// A request of one slot, before it runs.
+pub(super) struct Begun {
+    slot: u16,
+    bytes_in: usize,
+    began: Ticks,
+    reply_start: usize,
+}
+
+impl Begun {
+    /// Nothing for requests without a slot.
+    #[cold]
+    pub fn of(request: &Request<'_>, command: &Command) -> Option<Begun> {
+        let Request { engine, worker, session, reply, args, .. } = request;
+        let slot = slot_of(engine, session.queue.as_deref(), command, args)?;
+        // What was queued was counted then.
+        let more = if is_exec(command) { MULTI_BYTES } else { 0 };
+        let (began, bytes_in) = (worker.boundary, request_bytes(args) + more);
+        Some(Begun { slot, bytes_in, began, reply_start: reply.len() })
+    }
+
+    /// Counts it when it has run, or has begun to wait.
+    pub fn count(self, request: &Request<'_>, outcome: Outcome) {
+        let Request { engine, worker, reply, .. } = request;
+        let bytes_in = self.bytes_in as u64;
+        let cost = match outcome {
+            // The rest counts when it is answered.
+            Outcome::Blocked | Outcome::Postponed => SlotCost { bytes_in, ..SlotCost::default() },
+            Outcome::Done => SlotCost {
+                nanos: worker.boundary.nanos_since(self.began),
+                bytes_in,
+                bytes_out: reply.len().saturating_sub(self.reply_start) as u64,
+            },
+        };
+        engine.slot_stats.add(worker.context.slot, self.slot, cost);
+    }
+}
+
+/// Counts a request that is queued by MULTI.
+#[cold]
+pub(super) fn count_queued(request: &Request<'_>, command: &Command) {
+    let Request { engine, worker, args, .. } = request;
+    if let Some(slot) = slot_of(engine, None, command, args) {
+        let cost = SlotCost { bytes_in: request_bytes(args) as u64, ..SlotCost::default() };
+        engine.slot_stats.add(worker.context.slot, slot, cost);
+    }
+}
+
+/// The slot of a request, which has passed the check that it is of one.
+fn slot_of(engine: &Engine, queue: Option<&Queue>, command: &Command, args: &[&[u8]]) -> Option<u16> {
+    let first = |command: &Command, args: &[&[u8]]| {
+        let found = keys::find_slotted(command.spec, args)?;
+        Some(braid_base::crc::key_hash_slot(args[found.first()?.index]))
+    };
+    match queue.filter(|_| is_exec(command)) {
+        None => first(command, args),
+        Some(queue) => {
+            let mut queued = queue.commands.iter();
+            queued.find_map(|queued| first(engine.commands.get(queued.command), &queued.args()))
+        }
+    }
+}
+
+impl Engine {
+    /// Whether what slots cost is counted.
+    pub fn counts_slots(&self) -> bool {
+        self.cluster.is_some() && self.config.cluster_slot_stats_enabled()
+    }
+
+    /// Counts a command that is answered after it has waited.
+    pub(crate) fn count_slot_later(
+        &self,
+        thread: usize,
+        command: &Command,
+        args: &[&[u8]],
+        nanos: u64,
+        bytes: usize,
+    ) {
+        if self.attention.get() & SLOT_STATS != 0
+            && let Some(slot) = slot_of(self, None, command, args)
+        {
+            self.slot_stats.add(thread, slot, SlotCost { nanos, bytes_in: 0, bytes_out: bytes as u64 });
+        }
+    }
+
+    /// Counts a message to so many subscribers of a shard channel.
+    pub fn count_shard_message(&self, context: &Context, channel: &[u8], message: &[u8], receivers: usize) {
+        if receivers > 0 && self.attention.get() & SLOT_STATS != 0 {
+            // Pushes are as long as the arrays that clients of RESP2 get.
+            let bytes_out = (receivers * request_bytes(&[b"smessage", channel, message])) as u64;
+            let slot = braid_base::crc::key_hash_slot(channel);
+            self.slot_stats.add(context.slot, slot, SlotCost { bytes_out, ..SlotCost::default() });
+        }
+    }
+}

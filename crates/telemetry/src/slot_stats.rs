@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What the hash slots of a cluster cost: processor time and traffic (CLUSTER SLOT-STATS).
+//!
+//! Each thread has counters of its own for all slots, which a reader adds up. They take 384 KB per
+//! thread and are made when the thread first counts: a server that counts nothing has none.
+
+use braid_base::Padded;
+use braid_base::crc::HASH_SLOTS;
+use braid_base::slots::Slots;
+use braid_clients::THREADS_MAX;
+use braid_keyspace::counters::Counter;
+
+/// A thread's counters of one slot.
+#[derive(Default)]
+struct Counters {
+    nanos: Counter,
+    bytes_in: Counter,
+    bytes_out: Counter,
+}
+
+/// What commands on one slot have cost.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct SlotCost {
+    /// Nanoseconds of execution.
+    pub nanos: u64,
+    /// Bytes of requests.
+    pub bytes_in: u64,
+    /// Bytes of replies, and of messages to subscribers of shard channels.
+    pub bytes_out: u64,
+}
+
+/// The counters of all threads.
+pub struct SlotStats {
+    threads: Slots<Padded<Box<[Counters]>>>,
+}
+
+impl Default for SlotStats {
+    fn default() -> SlotStats {
+        SlotStats { threads: Slots::new(THREADS_MAX) }
+    }
+}
+
+impl SlotStats {
+    /// Adds a cost to a slot; only the thread itself may.
+    pub fn add(&self, thread: usize, slot: u16, cost: SlotCost) {
+        if self.threads.get(thread).is_none() {
+            let none = |_| Padded::new((0..HASH_SLOTS).map(|_| Counters::default()).collect());
+            self.threads.grow(thread + 1, none);
+        }
+        let counters = &self.threads[thread][usize::from(slot)];
+        counters.nanos.add(cost.nanos);
+        counters.bytes_in.add(cost.bytes_in);
+        counters.bytes_out.add(cost.bytes_out);
+    }
+
+    /// What a slot has cost since it came here, or since the last reset.
+    pub fn of(&self, slot: u16) -> SlotCost {
+        let mut sum = SlotCost::default();
+        for counters in self.threads.iter().map(|thread| &thread[usize::from(slot)]) {
+            sum.nanos += counters.nanos.get();
+            sum.bytes_in += counters.bytes_in.get();
+            sum.bytes_out += counters.bytes_out.get();
+        }
+        sum
+    }
+
+    /// Sets counters of some slots to zero; what is added just now may survive.
+    pub fn reset(&self, is_meant: impl Fn(u16) -> bool) {
+        for thread in self.threads.iter() {
+            for counters in
+                (0..HASH_SLOTS).filter(|&slot| is_meant(slot)).map(|slot| &thread[usize::from(slot)])
+            {
+                counters.nanos.reset();
+                counters.bytes_in.reset();
+                counters.bytes_out.reset();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_costs_of_all_threads_add_up() {
+        let stats = SlotStats::default();
+        let cost = SlotCost { nanos: 5, bytes_in: 7, bytes_out: 11 };
+        assert_eq!(stats.of(3), SlotCost::default(), "nothing is there before something is counted");
+        stats.add(2, 3, cost);
+        stats.add(0, 3, cost);
+        stats.add(0, HASH_SLOTS - 1, cost);
+        assert_eq!(stats.of(3), SlotCost { nanos: 10, bytes_in: 14, bytes_out: 22 });
+        assert_eq!(stats.of(HASH_SLOTS - 1), cost);
+        stats.reset(|slot| slot < 100);
+        assert_eq!((stats.of(3), stats.of(HASH_SLOTS - 1)), (SlotCost::default(), cost));
+    }
+}

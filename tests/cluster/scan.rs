@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! CLUSTERSCAN over several nodes: a client follows redirections, and finds all keys.
+
+use std::collections::HashMap;
+
+use braid_tests::Value;
+
+use crate::Cluster;
+
+const KEYS: usize = 3000;
+
+/// A step of a walk: the next cursor, and keys.
+fn step(cluster: &Cluster, request: &str) -> (String, Vec<String>) {
+    let reply = cluster.call(request);
+    let Value::Array(mut parts) = reply else { panic!("{request}: {reply}") };
+    let Some(Value::Array(keys)) = parts.pop() else { panic!("{request}: no keys") };
+    (parts.remove(0).text(), keys.into_iter().map(Value::text).collect())
+}
+
+/// How often each key is found by a walk. `between` is called after each step with the number of
+/// steps.
+fn walk(cluster: &Cluster, options: &str, mut between: impl FnMut(usize)) -> HashMap<String, usize> {
+    let (mut cursor, mut found) = ("0".to_owned(), HashMap::new());
+    for number in 1.. {
+        let (next, keys) = step(cluster, &format!("CLUSTERSCAN {cursor} {options}"));
+        keys.into_iter().for_each(|key| *found.entry(key).or_default() += 1);
+        between(number);
+        if next == "0" {
+            break;
+        }
+        cursor = next;
+    }
+    found
+}
+
+#[test]
+fn a_walk_finds_the_keys_of_all_nodes() {
+    let Some(cluster) = Cluster::create(3, 3, &[]) else { return };
+    for number in 0..KEYS {
+        cluster.call(&format!("SET key:{number} {number}"));
+    }
+    for index in 0..3 {
+        assert!(matches!(cluster.client(index).call("DBSIZE"), Value::Integer(500..)), "keys are everywhere");
+    }
+    let found = walk(&cluster, "COUNT 100", |_| {});
+    assert_eq!(found.len(), KEYS);
+    assert!(found.values().all(|&times| times == 1), "nothing moves: each key is told once");
+    // A slot of the last node, which the first one that is asked sends to.
+    let mut in_slot: Vec<String> = (0..20).map(|number| format!("{{a}}:{number}")).collect();
+    for key in &in_slot {
+        cluster.call(&format!("SET {key} x"));
+    }
+    for options in ["SLOT 15495 COUNT 7", "MATCH {a}:* COUNT 7"] {
+        let mut found: Vec<String> = walk(&cluster, options, |_| {}).into_keys().collect();
+        found.retain(|key| key.starts_with("{a}"));
+        found.sort();
+        in_slot.sort();
+        assert_eq!(found, in_slot, "{options}");
+    }
+    // A cursor that is sent to another node than its slot's is redirected, by hand too.
+    let (cursor, _) = step(&cluster, "CLUSTERSCAN 0 SLOT 16000");
+    let moved = cluster.client(0).call(&format!("CLUSTERSCAN {cursor}")).to_string();
+    assert!(moved.contains("MOVED 16000"), "{moved}");
+}
+
+#[test]
+fn a_walk_goes_on_where_slots_have_gone() {
+    let Some(cluster) = Cluster::create(2, 2, &[]) else { return };
+    for number in 0..KEYS {
+        cluster.call(&format!("SET key:{number} {number}"));
+    }
+    // Slots go to the other node while the walk is in the midst of them.
+    let found = walk(&cluster, "COUNT 50", |steps| match steps {
+        10 => cluster.move_slots(0, 1, "0 5000"),
+        30 => cluster.move_slots(1, 0, "8192 12000"),
+        _ => {}
+    });
+    assert_eq!(found.len(), KEYS, "no key is missed");
+    let again = found.values().filter(|&&times| times > 1).count();
+    assert!(again < 100, "{again} keys were told again: only those of the slots that a cursor was in");
+}
