@@ -40,8 +40,13 @@ pub fn copy(client: &mut RawClient) -> Vec<u8> {
 
 /// A connection that has got a full copy and goes on with the stream; the ID and the offset from which.
 pub fn attached(server: &TestServer) -> (RawClient, String, i64) {
+    attached_with(server, "capa psync2")
+}
+
+/// The same, of a replica with other capabilities.
+fn attached_with(server: &TestServer, capabilities: &str) -> (RawClient, String, i64) {
     let mut link = server.connect();
-    link.ok("REPLCONF listening-port 12345 capa psync2");
+    link.ok(&format!("REPLCONF listening-port 12345 {capabilities}"));
     link.send(&request("PSYNC ? -1"));
     let head = line(&mut link);
     let words: Vec<&str> = head.split(' ').collect();
@@ -105,6 +110,24 @@ fn the_stream_is_counted_from_the_copy_on() {
         stranger.send(&request(&wrong));
         assert!(line(&mut stranger).starts_with("+FULLRESYNC "));
     }
+}
+
+/// Stock servers count every byte of a stream in its offset.
+#[test]
+fn only_braid_replicas_get_empty_lines_within_a_stream() {
+    let top = primary(&["--repl-ping-replica-period", "1000"]);
+    let middle = primary(&["--replicaof", "127.0.0.1", &top.port().to_string()]);
+    wait_for("the link is up", || {
+        middle.connect().call("INFO replication").text().contains("link_status:up")
+    });
+    let (mut stock, ..) = attached(&middle);
+    let (mut braid, ..) = attached_with(&middle, "capa psync2 capa keepalive");
+    drop(top);
+    for _ in 0..2 {
+        assert_eq!(braid.read_bytes(1), b"\n");
+    }
+    assert_eq!(middle.connect().call("CLIENT KILL TYPE replica"), Value::Integer(2));
+    assert_eq!(stock.read_to_close(), Some(Vec::new()));
 }
 
 #[test]

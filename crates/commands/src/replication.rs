@@ -12,7 +12,7 @@ use braid_engine::{Call, Row};
 use braid_group::MemberId;
 use braid_replication::failover::{FailoverPhase, FailoverRequest};
 use braid_replication::link::Primary;
-use braid_replication::replicas::options::{SIBLING, SIBLING_SYNC};
+use braid_replication::replicas::options::{KEEPALIVE, SIBLING, SIBLING_SYNC};
 use braid_replication::{Filter, ReplicaOptions, Stage, blocks};
 use braid_spec::{Behavior, Category, CommandError, CommandResult, Flags, Group, Scope};
 
@@ -208,6 +208,7 @@ fn note_capability(options: &mut ReplicaOptions, word: &[u8]) {
         ("eof", &mut options.eof),
         ("psync2", &mut options.psync2),
         (blocks::WORD, &mut options.compressed),
+        (KEEPALIVE, &mut options.keepalive),
         (SIBLING, &mut options.sibling),
         (SIBLING_SYNC, &mut options.takes_sibling),
     ];

@@ -267,8 +267,9 @@ impl ReplicaOutput {
             });
         }
         let all = reader.position() >= context.end;
-        if all && outcome == SendOutcome::CaughtUp && context.is_cut_off {
-            // Between two units; it does not count in the offsets.
+        let keeps_alive = context.is_cut_off && self.replica.options.keepalive;
+        if all && outcome == SendOutcome::CaughtUp && keeps_alive {
+            // Between two units.
             let _ = self.heartbeat(context);
             if !self.head.is_empty() {
                 return SendOutcome::More;

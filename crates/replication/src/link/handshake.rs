@@ -12,7 +12,7 @@ use super::peer::{Peer, Watch};
 use super::{LinkError, Primary};
 use crate::blocks;
 use crate::history::ID_LEN;
-use crate::replicas::options::{SIBLING, SIBLING_SYNC};
+use crate::replicas::options::{KEEPALIVE, SIBLING, SIBLING_SYNC};
 
 const AUTH: &str = "AUTH";
 const RDB_CHANNEL: &str = "rdb-channel";
@@ -89,8 +89,9 @@ pub fn introduce<S: Read + Write>(
         requests.push(("ip-address", vec![b"REPLCONF", b"ip-address", introduction.ip.as_bytes()]));
     }
     let mut capabilities: Vec<&[u8]> = vec![b"REPLCONF", b"capa", b"eof", b"capa", b"psync2"];
+    // Servers that do not know the following ones ignore them.
+    capabilities.extend([&b"capa"[..], KEEPALIVE.as_bytes()]);
     if introduction.compressed {
-        // Servers that do not know it ignore it.
         capabilities.extend([&b"capa"[..], blocks::WORD.as_bytes()]);
     }
     if introduction.sibling {
@@ -290,7 +291,7 @@ mod tests {
         assert_eq!(
             words.join(" "),
             "PING AUTH u p REPLCONF listening-port 7000 REPLCONF ip-address h REPLCONF capa eof capa psync2 \
-             capa lz4 REPLCONF version 9.0.0 "
+             capa keepalive capa lz4 REPLCONF version 9.0.0 "
         );
         let refused = |replies: &str| {
             introduce(&mut peer(replies), &Patient, &introduction).expect_err("refused").to_string()

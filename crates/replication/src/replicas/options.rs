@@ -11,6 +11,10 @@ pub const SIBLING: &str = "sibling";
 /// behind the full sync.
 pub const SIBLING_SYNC: &str = "sibling-sync";
 
+/// Capability of Braid servers: empty lines between the units of a stream keep the link alive and do
+/// not count in its offset. Other servers count them, so they must never get one.
+pub const KEEPALIVE: &str = "keepalive";
+
 /// Which parts of the dataset a full sync has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Filter {
@@ -31,6 +35,8 @@ pub struct ReplicaOptions {
     pub psync2: bool,
     /// It takes everything compressed ([`crate::blocks`]).
     pub compressed: bool,
+    /// It does not count empty lines of the stream ([`KEEPALIVE`]).
+    pub keepalive: bool,
     /// It serves full syncs to other replicas ([`SIBLING`]).
     pub sibling: bool,
     /// It takes one from another replica ([`SIBLING_SYNC`]).
@@ -68,6 +74,7 @@ impl Default for ReplicaOptions {
             eof: false,
             psync2: false,
             compressed: false,
+            keepalive: false,
             sibling: false,
             takes_sibling: false,
             rdb_only: false,
