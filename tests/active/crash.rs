@@ -61,6 +61,38 @@ fn a_killed_server_with_an_append_only_file_comes_back() {
     check(&["--appendonly", "yes"], Signal::KILL);
 }
 
+/// With `appendfsync always` a reply says that the write is on disk, where the server finds it again.
+#[test]
+fn acknowledged_writes_outlive_kills() {
+    let always = ["--appendonly", "yes", "--appendfsync", "always"];
+    let folder = tempfile::tempdir().expect("a folder");
+    let two = server(2, &[]);
+    for round in 0..6 {
+        let mut one = kept(1, &folder, &always);
+        link(&one, &[two.port()]);
+        link(&two, &[one.port()]);
+        let mut client = one.connect();
+        for number in 0..round {
+            assert_eq!(client.call(&format!("GET last:{number}")).text(), "there", "round {round}");
+        }
+        assert_eq!(client.call("LLEN list"), Value::Integer(100 * round), "what was acknowledged is there");
+        for number in 0..100 {
+            client.call(&format!("RPUSH list {round}:{number}"));
+        }
+        // Commands whose results are read from the keyspace, and what is killed right after its reply.
+        client.call(&format!("SET from:{round} there"));
+        client.ok(&format!("RENAME from:{round} last:{round}"));
+        one.signal(Signal::KILL);
+        one.wait();
+    }
+    let one = kept(1, &folder, &always);
+    link(&one, &[two.port()]);
+    link(&two, &[one.port()]);
+    wait_until_equal(&[&one, &two]);
+    assert_eq!(two.connect().call("LLEN list"), Value::Integer(600));
+    assert_eq!(one.connect().call("WAITAOF 1 0 0").elements().map(<[Value]>::len), Some(2));
+}
+
 #[test]
 fn a_server_that_ends_comes_back() {
     check(&[], Signal::TERM);
