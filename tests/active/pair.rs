@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::proxy::Proxy;
 use super::{link, link_all, server, texts, wait_until_equal};
 use braid_tests::wait::PATIENCE;
-use braid_tests::{TestServer, Value, wait_for, wait_for_within};
+use braid_tests::{RawClient, TestServer, Value, wait_for, wait_for_within};
 
 fn all(server: &TestServer, lines: &[&str]) {
     let mut client = server.connect();
@@ -431,4 +431,20 @@ fn claims_do_not_move_what_a_group_has_read() {
         seen == groups
     });
     assert!(equal, "{seen}, not {groups}");
+    // Also where the whole value is read from the keyspace.
+    client.ok("RENAME s t");
+    client.ok("SET renamed 1");
+    wait_for("the peer has heard", || peer.call("EXISTS renamed t") == Value::Integer(2));
+    let delivered = |client: &mut RawClient| {
+        let groups = client.call("XINFO GROUPS t");
+        texts(&groups.elements().expect("groups")[0])[7].clone()
+    };
+    assert_eq!((delivered(&mut client), delivered(&mut peer)), ("0-0".into(), "0-0".into()));
+    client.call("XREADGROUP GROUP g c COUNT 2 STREAMS t >");
+    client.call("XACK t g 1-1");
+    client.call("XGROUP SETID t g 1-1");
+    wait_for("they agree", || {
+        let show = |client: &mut RawClient| (delivered(client), client.call("XPENDING t g").to_string());
+        show(&mut client) == show(&mut peer) && delivered(&mut peer) == "1-1"
+    });
 }
