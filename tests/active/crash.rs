@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Servers that are killed, and servers that end in good order, with peers that go on.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
 use super::{link, server, texts, wait_until_equal};
-use braid_tests::{TestServer, Value, wait_for};
+use braid_tests::{RawClient, TestServer, Value, wait_for};
 use rustix::process::Signal;
 
 /// A server whose files outlive it.
@@ -59,6 +62,77 @@ fn a_killed_server_comes_back() {
 #[test]
 fn a_killed_server_with_an_append_only_file_comes_back() {
     check(&["--appendonly", "yes"], Signal::KILL);
+}
+
+/// Sets one key after the other until the server is gone. How many replies came.
+fn write_until_killed(port: u16, name: &str) -> usize {
+    const BURST: usize = 50;
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("connected");
+    let (mut sent, mut bytes) = (0, 0);
+    loop {
+        let lines: String = (sent..sent + BURST).map(|one| format!("SET {name}:{one} x\r\n")).collect();
+        if stream.write_all(lines.as_bytes()).is_err() {
+            return bytes / 5;
+        }
+        sent += BURST;
+        while bytes < sent * 5 {
+            let mut some = [0; 1024];
+            match stream.read(&mut some) {
+                Ok(0) | Err(_) => return bytes / 5,
+                Ok(count) => bytes += count,
+            }
+            assert!(!some.contains(&b'-'), "{}", String::from_utf8_lossy(&some));
+        }
+    }
+}
+
+/// With `appendfsync always` a reply says that the write is on disk, where the server finds it again.
+#[test]
+fn acknowledged_writes_outlive_kills() {
+    let always = ["--appendonly", "yes", "--appendfsync", "always"];
+    let folder = tempfile::tempdir().expect("a folder");
+    let two = server(2, &[]);
+    let mut expected = 0;
+    for round in 0..4 {
+        let mut one = kept(1, &folder, &always);
+        link(&one, &[two.port()]);
+        link(&two, &[one.port()]);
+        let port = one.port();
+        let writer = |number: usize| move || write_until_killed(port, &format!("{round}:{number}"));
+        let writers: Vec<_> = (0..4).map(|number| std::thread::spawn(writer(number))).collect();
+        let mut client = one.connect();
+        let size = |client: &mut RawClient| match client.call("DBSIZE") {
+            Value::Integer(size) => size,
+            other => panic!("{other:?}"),
+        };
+        let before = size(&mut client);
+        wait_for("some writes", || size(&mut client) > before + 2_000);
+        // A command whose result is read from the keyspace.
+        client.ok(&format!("SET from:{round} there"));
+        client.ok(&format!("RENAME from:{round} last:{round}"));
+        one.signal(Signal::KILL);
+        one.wait();
+        let acknowledged: Vec<usize> =
+            writers.into_iter().map(|writer| writer.join().expect("it wrote")).collect();
+        expected += acknowledged.iter().sum::<usize>() + 1;
+        let one = kept(1, &folder, &always);
+        let mut client = one.connect();
+        for (number, count) in acknowledged.into_iter().enumerate() {
+            for key in 0..count {
+                let key = format!("{round}:{number}:{key}");
+                assert_eq!(client.call(&format!("EXISTS {key}")), Value::Integer(1), "{key} of {count}");
+            }
+        }
+        for round in 0..=round {
+            assert_eq!(client.call(&format!("GET last:{round}")).text(), "there");
+        }
+    }
+    let one = kept(1, &folder, &always);
+    link(&one, &[two.port()]);
+    link(&two, &[one.port()]);
+    wait_until_equal(&[&one, &two]);
+    let Value::Integer(size) = two.connect().call("DBSIZE") else { panic!("no size") };
+    assert!(size as usize >= expected, "{size} of {expected}");
 }
 
 #[test]

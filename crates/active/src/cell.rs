@@ -73,6 +73,10 @@ pub enum Time {
 pub struct Times(Vec<(Stamp, Time)>);
 
 impl Times {
+    pub const fn none() -> Times {
+        Times(Vec::new())
+    }
+
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -251,11 +255,6 @@ impl<V: Clone> Cell<V> {
             Some((stamp, Time::At(time))) => Some((stamp, time)),
             _ => None,
         }
-    }
-
-    /// It is there, and its time has not come.
-    pub fn is_visible(&self, now_ms: u64, rules: &Rules) -> bool {
-        self.is_live() && self.time(rules).is_none_or(|(_, time)| time > now_ms)
     }
 
     /// Applies a change, and answers whether it holds garbage now.

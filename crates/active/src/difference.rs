@@ -7,16 +7,25 @@
 //! runs its primary's: with nothing expired by time. They go to the append-only file and ordinary
 //! replicas, and must not be translated back.
 //!
-//! A change of one element is one request; finding it looks at all that the key shows, before and
-//! after.
+//! Of a hash, set, sorted set, stream or list only the parts are looked at that effects name. A
+//! removal of the whole, a change of type, and elements in the middle of a list or stream have what
+//! is left written anew.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::Name;
-use crate::changes_between::{Requests, Shown};
+use crate::change::{Change, Kind};
 use crate::effect::{Effect, Unit};
+use crate::ended::EndedOfKey;
+use crate::list::List;
+use crate::place::{Place, Side, Step};
 use crate::replica::{Applied, Refusal, Replica, State};
+use crate::requests::Requests;
+use crate::stamp::Stamp;
+use crate::stream::StreamChange;
 use crate::translate::shown;
+use crate::value::Value;
+use crate::view::{Part, Shown, Until, View};
+use crate::{Bytes, Name};
 
 /// A plain request for the keyspace.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,41 +34,236 @@ pub struct OwnedRequest {
     pub args: Vec<Vec<u8>>,
 }
 
+/// What a key showed before.
+#[derive(Debug)]
+enum Before {
+    Whole(Shown),
+    /// A collection, and those of its parts that were touched.
+    Parts {
+        kind: Kind,
+        until: Until,
+        touched: BTreeSet<Part>,
+        /// What they showed; of a list, those that were there.
+        view: View,
+        places: Vec<Place>,
+    },
+    /// It was there, and more was touched than parts.
+    Something,
+}
+
+#[derive(Debug)]
+struct Touched {
+    before: Before,
+    ended: Option<EndedOfKey>,
+}
+
 /// Keys that were touched, with what they showed before.
 #[derive(Debug, Default)]
 pub struct Difference {
-    before: BTreeMap<(u32, Name), Shown>,
+    touched: BTreeMap<(u32, Name), Touched>,
+}
+
+/// The parts that a change is about, if it is not about more.
+fn parts_of(change: &Change, stamp: Stamp, kind: Kind) -> Option<Vec<Part>> {
+    let parts = match change {
+        Change::Live(_) | Change::Stream(StreamChange::Last(_)) => Vec::new(),
+        Change::Hash(element, _) | Change::Set(element, _) | Change::SortedSet(element, _) => {
+            vec![Part::Element(element.clone())]
+        }
+        Change::Stream(StreamChange::Entry(id, _)) => vec![Part::Entry(*id)],
+        Change::Stream(StreamChange::Group(name, _)) => vec![Part::Group(name.clone())],
+        Change::Element(place, _) => vec![Part::Item(place.clone())],
+        Change::Push { side, values } => {
+            let places = (0..values.len() as u64).map(|count| Step::push(*side, stamp.plus(count)));
+            places.filter_map(|step| Some(Part::Item(Place::new([step].into_iter())?))).collect()
+        }
+        _ => return None,
+    };
+    change.kind().is_none_or(|of_change| of_change == kind).then_some(parts)
+}
+
+fn has_parts(value: &Value) -> bool {
+    !matches!(value, Value::String(_) | Value::HyperLogLog(_))
 }
 
 impl Difference {
     pub fn is_empty(&self) -> bool {
-        self.before.is_empty()
+        self.touched.is_empty()
     }
 
-    fn note(&mut self, replica: &Replica, now_ms: u64, database: u32, name: &Name) {
-        let id = (database, name.clone());
-        self.before.entry(id).or_insert_with(|| shown(replica, database, name, now_ms));
+    /// Notes what a key shows, unless that has been noted.
+    fn note(
+        &mut self,
+        replica: &Replica,
+        database: u32,
+        name: &Name,
+        before: impl FnOnce(Option<&Value>) -> Before,
+    ) -> &mut Touched {
+        self.touched.entry((database, name.clone())).or_insert_with(|| Touched {
+            before: before(replica.visible(database, name)),
+            ended: replica.ended.of(database, name).cloned(),
+        })
     }
 
-    fn note_all(&mut self, replica: &Replica, now_ms: u64, only: Option<u32>) {
-        for ((database, name), _) in replica.state.keys.iter() {
-            if only.is_none_or(|only| only == *database) {
-                self.note(replica, now_ms, *database, name);
+    fn note_change(
+        &mut self,
+        replica: &Replica,
+        database: u32,
+        name: &Name,
+        (stamp, change): (Stamp, &Change),
+    ) {
+        let ended = replica.ended.of(database, name);
+        let touched = self.note(replica, database, name, |value| match value {
+            Some(value) if has_parts(value) => Before::Parts {
+                kind: value.kind(),
+                until: shown_until(replica, database, name),
+                touched: BTreeSet::new(),
+                view: View::of_parts(value, std::iter::empty(), ended, replica.rules()),
+                places: Vec::new(),
+            },
+            _ => Before::Whole(shown(replica, database, name)),
+        });
+        let Before::Parts { kind, touched: parts, view, places, .. } = &mut touched.before else { return };
+        let Some(new) = parts_of(change, stamp, *kind) else {
+            touched.before = Before::Something;
+            return;
+        };
+        let value = replica.key(database, name).and_then(|key| key.value());
+        let value = value.filter(|value| value.kind() == *kind);
+        for part in new {
+            // An earlier unit has not touched it, so it shows what it showed before.
+            if !parts.insert(part.clone()) {
+                continue;
+            }
+            match (value, part) {
+                (Some(Value::List(list)), Part::Item(place)) => {
+                    places.extend(Some(place).filter(|place| list.has(place)));
+                }
+                (Some(value), part) => {
+                    view.append(View::of_parts(value, std::iter::once(&part), ended, replica.rules()));
+                }
+                (None, _) => {}
             }
         }
     }
 
+    /// Everything may be removed.
+    fn note_flush(&mut self, replica: &Replica, only: Option<u32>) {
+        for (database, name, _) in replica.state.keys.iter() {
+            if only.is_none_or(|only| only == database) {
+                let of_value =
+                    |value: Option<&Value>| value.map_or(Before::Whole(None), |_| Before::Something);
+                let touched = self.note(replica, database, name, of_value);
+                if matches!(touched.before, Before::Parts { .. }) {
+                    touched.before = Before::Something;
+                }
+            }
+        }
+    }
+
+    fn note_whole(&mut self, replica: &Replica, database: u32, name: &Name) {
+        self.note(replica, database, name, |_| Before::Whole(shown(replica, database, name)));
+    }
+
     /// The requests, in order.
-    pub fn finish(self, replica: &mut Replica, now_ms: u64) -> Vec<OwnedRequest> {
+    pub fn finish(self, replica: &Replica) -> Vec<OwnedRequest> {
         let mut all = Vec::new();
-        for ((database, name), before) in self.before {
-            let after = shown(replica, database, &name, now_ms);
-            let mut requests = Requests { database, all: Vec::new() };
-            requests.bring(&name, &before, &after);
+        for ((database, name), touched) in self.touched {
+            let mut requests = Requests::new(database);
+            finish_key(&mut requests, replica, &name, touched);
             all.extend(requests.all.into_iter().map(|args| OwnedRequest { database, args }));
         }
         all
     }
+}
+
+fn shown_until(replica: &Replica, database: u32, name: &[u8]) -> Until {
+    let time = replica.key(database, name).and_then(|key| key.time(replica.rules()));
+    time.map(|(_, until)| until)
+}
+
+fn finish_key(requests: &mut Requests, replica: &Replica, name: &Name, touched: Touched) {
+    let database = requests.database;
+    let (value, now_ended) = (replica.visible(database, name), replica.ended.of(database, name));
+    let Some(value) = value else {
+        // It may be there past its time, so it is removed where that is not known to be over.
+        let is_new = touched.ended.as_ref() != now_ended;
+        if is_new || !matches!(touched.before, Before::Whole(None)) {
+            requests.delete(name);
+        }
+        return;
+    };
+    // Likewise elements that were ended, and are no more.
+    if let Some(ended) = &touched.ended
+        && !ended.is_whole()
+    {
+        let over = ended.elements().filter(|one| !now_ended.is_some_and(|now| now.has(one)));
+        let empty = View::of_parts(value, std::iter::empty(), None, replica.rules());
+        requests.delete_elements(name, &empty, over);
+    }
+    let until = shown_until(replica, database, name);
+    if let Before::Parts { kind, until: had, touched, view: from, places } = &touched.before
+        && value.kind() == *kind
+    {
+        let goes_on = match value {
+            Value::List(list) => bring_list(requests, name, list, touched, places),
+            value => {
+                let to = View::of_parts(value, touched.iter(), now_ended, replica.rules());
+                requests.goes_on(name, from, None, &to, None)
+            }
+        };
+        if goes_on {
+            return requests.time(name, *had, until);
+        }
+    }
+    let after = shown(replica, database, name);
+    match touched.before {
+        Before::Whole(before) => requests.bring(name, &before, &after),
+        _ => {
+            let Some((view, until)) = after else { return };
+            requests.rewrite(name, &view, until);
+        }
+    }
+}
+
+/// Brings a list on of which some places were touched, if all of them are at its ends: `before` are
+/// those that had an element. False if it has to be written anew.
+fn bring_list(
+    requests: &mut Requests,
+    name: &Name,
+    list: &List,
+    touched: &BTreeSet<Part>,
+    before: &[Place],
+) -> bool {
+    if touched.is_empty() {
+        return true;
+    }
+    let is_kept = |place: &Place| !touched.contains(&Part::Item(place.clone()));
+    let kept = |(place, _): (Option<Place>, &Bytes)| place.filter(is_kept);
+    let (first, last) = (list.placed().find_map(kept), list.placed().rev().find_map(kept));
+    let (Some(first), Some(last)) = (first, last) else { return false };
+    let gone_left = before.iter().filter(|place| **place < first).count();
+    let gone_right = before.iter().filter(|place| **place > last).count();
+    let is_new = |place: &Option<Place>| place.as_ref().is_some_and(|place| !is_kept(place));
+    let new_left: Vec<&Bytes> =
+        list.placed().take_while(|(place, _)| is_new(place)).map(|(_, value)| value).collect();
+    let new_right: Vec<&Bytes> =
+        list.placed().rev().take_while(|(place, _)| is_new(place)).map(|(_, value)| value).collect();
+    let there = |part: &&Part| matches!(part, Part::Item(place) if list.has(place));
+    let there = touched.iter().filter(there).count();
+    if gone_left + gone_right < before.len() || new_left.len() + new_right.len() < there {
+        return false;
+    }
+    let (new_left, new_right) = (outwards(new_left), outwards(new_right));
+    let ends = [(Side::Left, gone_left, new_left), (Side::Right, gone_right, new_right)];
+    requests.replace_ends(name, ends);
+    true
+}
+
+/// Elements of an end, from the middle on, as they are pushed.
+fn outwards(mut values: Vec<&Bytes>) -> Vec<&Bytes> {
+    values.reverse();
+    values
 }
 
 /// [`Replica::apply`].
@@ -69,10 +273,12 @@ pub fn apply_with_difference(
     unit: &Unit,
     difference: &mut Difference,
 ) -> Result<Applied, Refusal> {
-    for effect in &unit.effects {
+    for (stamp, effect) in unit.stamped() {
         match effect {
-            Effect::Key { database, name, .. } => difference.note(replica, now_ms, *database, name),
-            Effect::Flush { database, .. } => difference.note_all(replica, now_ms, *database),
+            Effect::Key { database, name, change } => {
+                difference.note_change(replica, *database, name, (stamp, change));
+            }
+            Effect::Flush { database, .. } => difference.note_flush(replica, *database),
         }
     }
     replica.apply(now_ms, unit)
@@ -85,9 +291,8 @@ pub fn merge_with_difference(
     theirs: &State,
     difference: &mut Difference,
 ) -> Result<(), Refusal> {
-    difference.note_all(replica, now_ms, None);
-    for ((database, name), _) in theirs.keys.iter() {
-        difference.note(replica, now_ms, *database, name);
+    for (database, name, _) in replica.state.keys.iter().chain(theirs.keys.iter()) {
+        difference.note_whole(replica, database, name);
     }
     replica.merge(now_ms, theirs)
 }
@@ -95,8 +300,74 @@ pub fn merge_with_difference(
 /// The requests that write all keys of the shadow into an empty keyspace.
 pub fn whole(replica: &Replica) -> impl Iterator<Item = OwnedRequest> {
     replica.views().flat_map(|(database, name, view, until)| {
-        let mut requests = Requests { database, all: Vec::new() };
+        let mut requests = Requests::new(database);
         requests.bring(name, &None, &Some((view, until)));
         requests.all.into_iter().map(move |args| OwnedRequest { database, args })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Transaction;
+    use crate::replica::{Settings, ceiling_after};
+    use crate::stamp::Region;
+    use crate::stream::Id;
+
+    const NOW: u64 = 1_800_000_000_000;
+    const MANY: u64 = 5_000;
+
+    fn replica(number: u8) -> Replica {
+        let region = Region::new(number).unwrap();
+        let settings = Settings { region, members: 0b110, ahead_ms_max: 60_000, rules: Default::default() };
+        let mut replica = Replica::new(settings, State::default());
+        replica.raise_ceiling(ceiling_after(replica.run(), region, NOW, 1_000_000));
+        replica
+    }
+
+    fn bytes(number: u64) -> Bytes {
+        number.to_string().into_bytes().into()
+    }
+
+    /// Of a large collection only what an effect names is looked at and written.
+    #[test]
+    fn the_work_is_that_of_what_was_touched() {
+        type Write = fn(&mut Transaction, &Name, u64);
+        let writes: [Write; 5] = [
+            |transaction, key, number| {
+                transaction.hash_set(0, key, bytes(number), bytes(number), None);
+            },
+            |transaction, key, number| transaction.set_add(0, key, bytes(number)),
+            |transaction, key, number| transaction.sorted_set_add(0, key, bytes(number), 1.5),
+            |transaction, key, number| {
+                let id = Id { ms: number + 1, sequence: 0 };
+                transaction.stream_add(0, key, Some(id), [bytes(0), bytes(number)].into());
+            },
+            |transaction, key, number| {
+                transaction.list_push(0, key, Side::Right, vec![bytes(number)]);
+            },
+        ];
+        for write in writes {
+            let (mut one, mut two) = (replica(1), replica(2));
+            let name = Name::from(&b"key"[..]);
+            let unit = one.execute(NOW, |transaction| {
+                (0..MANY).for_each(|number| write(transaction, &name, number));
+            });
+            two.apply(NOW, &unit.unwrap().unwrap()).unwrap();
+            let mut difference = Difference::default();
+            for number in MANY..MANY + 2 {
+                let unit = one.execute(NOW, |transaction| write(transaction, &name, number));
+                apply_with_difference(&mut two, NOW, &unit.unwrap().unwrap(), &mut difference).unwrap();
+            }
+            let touched = difference.touched.values().next().unwrap();
+            let Before::Parts { touched: parts, view, .. } = &touched.before else {
+                panic!("{:?}", touched.before)
+            };
+            assert_eq!(parts.len(), 2);
+            assert!(format!("{view:?}").len() < 200, "{view:?}");
+            let requests = difference.finish(&two);
+            let words: usize = requests.iter().map(|request| request.args.len()).sum();
+            assert!(words < 12, "{requests:?}");
+        }
+    }
 }

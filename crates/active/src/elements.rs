@@ -32,7 +32,7 @@ impl<K: Ord + Clone, V: Clone> Elements<K, V> {
     }
 
     /// All that there is, in order; some of it does not show.
-    pub fn iter(&self) -> impl Iterator<Item = (&K, &Cell<V>)> {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&K, &Cell<V>)> {
         self.0.iter()
     }
 
@@ -83,8 +83,9 @@ impl<K: Ord + Clone, V: Clone> Elements<K, V> {
         self.0.values().any(Cell::is_live)
     }
 
-    pub fn is_visible(&self, now_ms: u64, rules: &Rules) -> bool {
-        self.0.values().any(|cell| cell.is_visible(now_ms, rules))
+    /// Whether any shows of those that `shows` leaves.
+    pub fn any_shows(&self, shows: impl Fn(&K) -> bool) -> bool {
+        self.0.iter().any(|(element, cell)| cell.is_live() && shows(element))
     }
 
     pub fn has_garbage(&self, rules: &Rules) -> bool {

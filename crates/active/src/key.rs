@@ -7,22 +7,28 @@
 //!
 //! Likewise a write that finds no key, or one whose time has come, first removes what is left of it.
 
+use smallvec::SmallVec;
+
 use crate::cell::{At, CellChange, Sides, Time, Times};
 use crate::change::{Change, Kind, SeenAt};
+use crate::ended::GivenTime;
 use crate::rules::Rules;
 use crate::stamp::Stamp;
-use crate::stored::stored;
+use crate::stored::{Stored, load_len, store_len};
 use crate::value::Value;
 
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Key {
     /// In order of type; nearly always one.
-    values: Vec<Value>,
-    times: Times,
+    values: SmallVec<[Value; 1]>,
+    /// Most keys have none.
+    times: Option<Box<Times>>,
 }
 
+static NO_TIMES: Times = Times::none();
+
 impl Key {
-    /// The value that shows, were it not for times.
+    /// The value that shows, unless its time has come.
     pub fn value(&self) -> Option<&Value> {
         self.values.iter().rfind(|value| value.is_live())
     }
@@ -35,15 +41,33 @@ impl Key {
 
     /// Nothing is left of it.
     pub fn is_empty(&self) -> bool {
-        self.values.is_empty() && self.times.is_empty()
+        self.values.is_empty() && self.times.is_none()
+    }
+
+    fn times(&self) -> &Times {
+        self.times.as_deref().unwrap_or(&NO_TIMES)
+    }
+
+    fn change_times(&mut self, change: impl FnOnce(&mut Times)) {
+        change(self.times.get_or_insert_default());
+        self.times.take_if(|times| times.is_empty());
     }
 
     /// Until when it lives, with the stamp of who said so. A string that was written later than the
     /// time was given lives without it.
     pub fn time(&self, rules: &Rules) -> Option<(Stamp, u64)> {
-        match self.times.winner(self.floor(), rules) {
+        match self.times().winner(self.floor(), rules) {
             Some((stamp, Time::At(time))) => Some((stamp, time)),
             _ => None,
+        }
+    }
+
+    /// The time of a key that is there, or of an element that it shows.
+    pub(crate) fn time_of(&self, element: Option<&[u8]>, rules: &Rules) -> Option<GivenTime> {
+        let value = self.value()?;
+        match element {
+            None => self.time(rules),
+            Some(element) => value.time_of(element, rules),
         }
     }
 
@@ -52,13 +76,6 @@ impl Key {
             Some(Value::String(cell)) => cell.stamp().unwrap_or(Stamp::ZERO),
             _ => Stamp::ZERO,
         }
-    }
-
-    /// The value that a client sees.
-    pub fn visible(&self, now_ms: u64, rules: &Rules) -> Option<&Value> {
-        let value = self.value()?;
-        let has_come = self.time(rules).is_some_and(|(_, time)| time <= now_ms);
-        (!has_come && value.is_visible(now_ms, rules)).then_some(value)
     }
 
     /// What a removal is to say that it saw of increments.
@@ -82,14 +99,14 @@ impl Key {
                     has_garbage = loser.has_garbage(at.rules);
                 }
             }
-            Change::Live(time) => self.times.set(at, time),
+            Change::Live(time) => self.change_times(|times| times.set(at, time)),
             change => {
                 // A string's time is the key's.
                 let change = match change {
                     Change::String(CellChange::Put { value, time, seen }) => {
                         match time {
-                            Some(time) => self.times.set(at, Time::At(time)),
-                            None => self.times.remove(at),
+                            Some(time) => self.change_times(|times| times.set(at, Time::At(time))),
+                            None => self.forget_times(at),
                         }
                         Change::String(CellChange::Put { value, time: None, seen })
                     }
@@ -123,10 +140,16 @@ impl Key {
         }
     }
 
+    fn forget_times(&mut self, at: &At) {
+        if self.times.is_some() {
+            self.change_times(|times| times.remove(at));
+        }
+    }
+
     /// Removes what the effect saw.
     pub fn remove(&mut self, at: &At, seen: &[SeenAt]) {
         self.values.iter_mut().for_each(|value| value.remove(at, seen));
-        self.times.remove(at);
+        self.forget_times(at);
         self.compact(at.rules);
     }
 
@@ -139,13 +162,15 @@ impl Key {
                 (_, Some(index)) => self.value_of(kind).merge(&theirs.values[index], sides),
             }
         }
-        self.times.merge(&theirs.times, sides);
+        if self.times.is_some() || theirs.times.is_some() {
+            self.change_times(|times| times.merge(theirs.times(), sides));
+        }
         self.compact(sides.rules);
     }
 
     /// Which times count depends on what shows, so none goes while something is hidden.
     fn times_have_garbage(&self, rules: &Rules) -> bool {
-        self.values.len() <= 1 && self.times.has_garbage(self.value().is_some(), self.floor(), rules)
+        self.values.len() <= 1 && self.times().has_garbage(self.value().is_some(), self.floor(), rules)
     }
 
     /// Whether it holds something that does not show and can go when all regions know it. Values of
@@ -159,11 +184,34 @@ impl Key {
         let mut dropped = self.values.iter_mut().map(|value| value.settle(rules)).sum();
         self.compact(rules);
         if self.times_have_garbage(rules) {
-            self.times.settle(self.value().is_some(), self.floor(), rules);
+            let (is_live, floor) = (self.value().is_some(), self.floor());
+            self.change_times(|times| times.settle(is_live, floor, rules));
             dropped += 1;
         }
         dropped
     }
 }
 
-stored!(Key { values, times });
+impl Stored for Key {
+    fn store(&self, out: &mut Vec<u8>) {
+        store_len(self.values.len(), out);
+        self.values.iter().for_each(|value| value.store(out));
+        self.times().store(out);
+    }
+
+    fn load(from: &mut &[u8]) -> Option<Self> {
+        let values = (0..load_len(from)?).map(|_| Value::load(from)).collect::<Option<_>>()?;
+        let times = Some(Box::new(Times::load(from)?)).filter(|times| !times.is_empty());
+        Some(Key { values, times })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_small() {
+        assert!((size_of::<Value>(), size_of::<Key>()) <= (40, 64));
+    }
+}

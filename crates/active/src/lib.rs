@@ -30,6 +30,7 @@ pub mod key;
 pub mod list;
 pub mod place;
 pub mod replica;
+pub mod requests;
 pub mod rules;
 pub mod saved;
 pub mod set;
@@ -44,6 +45,7 @@ pub mod vector;
 pub mod view;
 pub mod wire;
 
+mod ended;
 mod keys;
 mod local;
 mod stability;

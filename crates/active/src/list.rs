@@ -125,6 +125,16 @@ impl List {
         self.items.iter().map(Item::shown)
     }
 
+    /// Places and values, in order.
+    pub(crate) fn placed(&self) -> impl DoubleEndedIterator<Item = (Option<Place>, &Bytes)> {
+        self.items.iter().map(|item| (Place::new(item.steps()), item.shown()))
+    }
+
+    /// Whether an element is there.
+    pub(crate) fn has(&self, place: &Place) -> bool {
+        self.find(place.steps()).is_ok()
+    }
+
     pub fn place(&self, index: usize) -> Option<Place> {
         Place::new(self.items.get(index)?.steps())
     }

@@ -8,12 +8,12 @@
 
 use crate::amount::Amount;
 use crate::cell::{At, Cell, CellChange, Time};
-use crate::change::{Change, Kind};
+use crate::change::Change;
 use crate::effect::{Effect, FlushSeen, Unit};
 use crate::place::Side;
 use crate::replica::{Refusal, Replica};
 use crate::stamp::Stamp;
-use crate::stream::{Fields, GroupChange, Id, Pending, Stream, StreamChange};
+use crate::stream::{Fields, Group, GroupChange, Id, Pending, Stream, StreamChange};
 use crate::value::Value;
 use crate::vector::{Run, Seen};
 use crate::view::View;
@@ -23,8 +23,6 @@ use crate::{Bytes, Name};
 pub struct Transaction<'a> {
     replica: &'a mut Replica,
     now_ms: u64,
-    /// What it does has been done before, in a keyspace that said so in its journal.
-    repeats: bool,
     /// Of the next effect.
     next: Stamp,
     effects: Vec<Effect>,
@@ -32,29 +30,11 @@ pub struct Transaction<'a> {
 
 impl Replica {
     /// Does what a client wants, and returns what the other regions are to get: nothing if nothing
-    /// has changed.
+    /// has changed. What has a time is there until it [is ended](Transaction::end), whatever the
+    /// clock says.
     pub fn execute(
         &mut self,
         now_ms: u64,
-        body: impl FnOnce(&mut Transaction),
-    ) -> Result<Option<Unit>, Refusal> {
-        self.run_transaction(now_ms, false, body)
-    }
-
-    /// The same for what a keyspace's journal says. Keys and elements that this region removes when
-    /// their times come are there until the journal removes them, whatever the clock says by now.
-    pub fn repeat(
-        &mut self,
-        now_ms: u64,
-        body: impl FnOnce(&mut Transaction),
-    ) -> Result<Option<Unit>, Refusal> {
-        self.run_transaction(now_ms, true, body)
-    }
-
-    fn run_transaction(
-        &mut self,
-        now_ms: u64,
-        repeats: bool,
         body: impl FnOnce(&mut Transaction),
     ) -> Result<Option<Unit>, Refusal> {
         let rules = self.settings.rules;
@@ -62,8 +42,7 @@ impl Replica {
             return Err(Refusal::Ceiling);
         }
         let first = self.clock.clone().tick(now_ms, 1, &rules);
-        let mut transaction =
-            Transaction { replica: self, now_ms, repeats, next: first, effects: Vec::new() };
+        let mut transaction = Transaction { replica: self, now_ms, next: first, effects: Vec::new() };
         body(&mut transaction);
         let Transaction { effects, next, .. } = transaction;
         if effects.is_empty() {
@@ -87,6 +66,7 @@ impl Transaction<'_> {
         let seen = Seen { others: &replica.state.vector, own };
         let at = At { stamp: self.next, seen, rules: &replica.settings.rules };
         replica.state.keys.apply(&at, &effect);
+        replica.review(&effect);
         self.next = self.next.plus(effect.stamps());
         self.effects.push(effect);
     }
@@ -95,24 +75,13 @@ impl Transaction<'_> {
         self.effect(Effect::Key { database, name: name.clone(), change });
     }
 
-    /// The clock by which a time is judged.
-    fn now_of(&self, time: Option<(Stamp, u64)>) -> u64 {
-        let waits = self.repeats && time.is_some_and(|(stamp, _)| self.replica.expires(stamp));
-        if waits { 0 } else { self.now_ms }
-    }
-
-    fn now_of_key(&self, database: u32, name: &[u8]) -> u64 {
-        let rules = &self.replica.settings.rules;
-        self.now_of(self.replica.key(database, name).and_then(|key| key.time(rules)))
-    }
-
     pub(crate) fn value(&self, database: u32, name: &Name) -> Option<&Value> {
-        self.replica.visible(database, name, self.now_of_key(database, name))
+        self.replica.visible(database, name)
     }
 
     /// What a client sees of a key.
     pub fn view(&self, database: u32, name: &Name) -> Option<View> {
-        self.replica.view(database, name, self.now_of_key(database, name))
+        self.replica.view(database, name)
     }
 
     /// Before a write to a key: removes what is hidden of it, or left of it if it is not there.
@@ -120,7 +89,7 @@ impl Transaction<'_> {
         let rules = self.replica.settings.rules;
         let key = self.replica.key(database, name);
         if let Some(key) = key
-            && key.visible(self.now_of(key.time(&rules)), &rules).is_some()
+            && self.value(database, name).is_some()
         {
             let losers = key.losers().map(|loser| Change::Clear { kind: loser.kind(), seen: loser.seen() });
             let losers: Vec<Change> = losers.collect();
@@ -176,11 +145,12 @@ impl Transaction<'_> {
     /// FLUSHDB, or FLUSHALL without a database.
     pub fn flush(&mut self, database: Option<u32>) {
         let concerned = |number: u32| database.is_none_or(|database| database == number);
-        let keys = self.replica.state.keys.iter().filter(|((number, _), _)| concerned(*number));
-        let of_key = keys.flat_map(|((database, name), key)| {
-            key.seen().into_iter().map(|at| FlushSeen { database: *database, name: name.clone(), at })
+        let keys = self.replica.state.keys.iter().filter(|(number, ..)| concerned(*number));
+        let of_key = keys.flat_map(|(database, name, key)| {
+            key.seen().into_iter().map(move |at| FlushSeen { database, name: name.clone(), at })
         });
-        let seen = of_key.collect();
+        let mut seen: Vec<FlushSeen> = of_key.collect();
+        seen.sort_by(|one, other| (one.database, &one.name).cmp(&(other.database, &other.name)));
         self.effect(Effect::Flush { database, seen });
     }
 
@@ -205,8 +175,7 @@ impl Transaction<'_> {
     /// HINCRBY and HINCRBYFLOAT; false as for [`Transaction::increment`].
     pub fn hash_increment(&mut self, database: u32, name: &Name, field: Bytes, by: Amount) -> bool {
         self.prepare(database, name);
-        let is_there = self.hash_cell(database, name, &field).is_some_and(|cell| self.shows(cell));
-        if !is_there {
+        if !self.shows(database, name, &field) {
             self.hash_remove(database, name, field.clone());
         }
         let none = Cell::default();
@@ -223,9 +192,11 @@ impl Transaction<'_> {
         self.change(database, name, Change::Hash(field, CellChange::Live(time)));
     }
 
-    fn shows<V: Clone>(&self, cell: &Cell<V>) -> bool {
-        let rules = &self.replica.settings.rules;
-        cell.is_visible(self.now_of(cell.time(rules)), rules)
+    /// Whether a collection shows an element.
+    fn shows(&self, database: u32, name: &Name, element: &[u8]) -> bool {
+        let ended = self.replica.ended.of(database, name);
+        let is_ended = ended.is_some_and(|ended| ended.has(element));
+        !is_ended && self.value(database, name).is_some_and(|value| value.has(element))
     }
 
     fn hash_cell(&self, database: u32, name: &Name, field: &[u8]) -> Option<&Cell<Bytes>> {
@@ -237,7 +208,11 @@ impl Transaction<'_> {
 
     pub fn set_add(&mut self, database: u32, name: &Name, member: Bytes) {
         self.prepare(database, name);
-        let change = CellChange::Put { value: (), time: None, seen: Vec::new() };
+        // A member that is there already keeps its time.
+        let shown = self.value(database, name).filter(|_| self.shows(database, name, &member));
+        let time = shown.and_then(|value| value.time_of(&member, &self.replica.settings.rules));
+        let time = time.map(|(_, time)| time);
+        let change = CellChange::Put { value: (), time, seen: Vec::new() };
         self.change(database, name, Change::Set(member, change));
     }
 
@@ -269,8 +244,7 @@ impl Transaction<'_> {
     /// ZINCRBY; false as for [`Transaction::increment`].
     pub fn sorted_set_increment(&mut self, database: u32, name: &Name, member: Bytes, by: Amount) -> bool {
         self.prepare(database, name);
-        let is_there = self.sorted_set_cell(database, name, &member).is_some_and(|cell| self.shows(cell));
-        if !is_there {
+        if !self.shows(database, name, &member) {
             self.sorted_set_remove(database, name, member.clone());
         }
         let none = Cell::default();
@@ -390,18 +364,24 @@ impl Transaction<'_> {
         self.group(database, name, group, GroupChange::Destroy);
     }
 
-    /// The group's creations, with what each counts from.
-    fn creations(&self, database: u32, name: &Name, group: &Bytes) -> Vec<(Stamp, Stamp)> {
+    /// The group's creations, with what each counts from and how far it has read.
+    fn creations(&self, database: u32, name: &Name, group: &Bytes) -> Vec<(Stamp, Stamp, Id)> {
         let stream = self.stream(database, name);
         let creations = stream.map_or(&[][..], |stream| stream.creations(group));
-        creations.iter().map(|group| (group.created(), group.delivered().0)).collect()
+        let of_group = |group: &Group| {
+            let (since, id) = group.delivered();
+            (group.created(), since, id)
+        };
+        creations.iter().map(of_group).collect()
     }
 
-    /// XGROUP SETID.
+    /// XGROUP SETID. Forwards it is as if the group had read: of two regions' the larger ID counts.
+    /// Backwards it wins over what was read meanwhile.
     pub fn group_set_id(&mut self, database: u32, name: &Name, group: &Bytes, id: Id) {
         self.prepare(database, name);
-        for (created, _) in self.creations(database, name, group) {
-            self.group(database, name, group, GroupChange::Deliver { created, since: None, id });
+        for (created, since, delivered) in self.creations(database, name, group) {
+            let since = (id >= delivered).then_some(since);
+            self.group(database, name, group, GroupChange::Deliver { created, since, id });
         }
     }
 
@@ -415,27 +395,43 @@ impl Transaction<'_> {
         entries: &[(Id, u64)],
     ) {
         let last = entries.iter().max().map(|&(id, _)| id);
-        self.group_claim(database, name, group, consumer, entries, last);
+        if entries.is_empty() {
+            return self.group_consumer(database, name, group, consumer);
+        }
+        let delivered_ms = self.now_ms;
+        let pending = |count| Pending { consumer: consumer.clone(), delivered_ms, count };
+        let entries: Vec<(Id, Pending)> = entries.iter().map(|&(id, count)| (id, pending(count))).collect();
+        self.group_claim(database, name, group, &entries, last);
     }
 
-    /// XCLAIM: entries go to a consumer; the group has read up to `last`, if it is given.
+    /// XGROUP CREATECONSUMER.
+    pub fn group_consumer(&mut self, database: u32, name: &Name, group: &Bytes, consumer: &Bytes) {
+        self.prepare(database, name);
+        let Some(&(created, ..)) = self.creations(database, name, group).last() else { return };
+        let change = GroupChange::Consumer { created, name: consumer.clone(), is_there: true };
+        self.group(database, name, group, change);
+    }
+
+    /// XCLAIM: entries go to their consumers; the group has read up to `last`, if it is given.
     pub fn group_claim(
         &mut self,
         database: u32,
         name: &Name,
         group: &Bytes,
-        consumer: &Bytes,
-        entries: &[(Id, u64)],
+        entries: &[(Id, Pending)],
         last: Option<Id>,
     ) {
-        self.prepare(database, name);
-        let Some(&(created, since)) = self.creations(database, name, group).last() else { return };
-        let is_there = true;
-        let change = GroupChange::Consumer { created, name: consumer.clone(), is_there };
-        self.group(database, name, group, change);
-        for &(id, count) in entries {
-            let pending = Pending { consumer: consumer.clone(), delivered_ms: self.now_ms, count };
-            self.group(database, name, group, GroupChange::Pending { created, id, pending });
+        let mut known: Option<&Bytes> = None;
+        for (_, pending) in entries {
+            if known != Some(&pending.consumer) {
+                self.group_consumer(database, name, group, &pending.consumer);
+                known = Some(&pending.consumer);
+            }
+        }
+        let Some(&(created, since, _)) = self.creations(database, name, group).last() else { return };
+        for (id, pending) in entries {
+            let change = GroupChange::Pending { created, id: *id, pending: pending.clone() };
+            self.group(database, name, group, change);
         }
         if let Some(id) = last {
             self.group(database, name, group, GroupChange::Deliver { created, since: Some(since), id });
@@ -458,41 +454,43 @@ impl Transaction<'_> {
         for id in of_consumer {
             self.group(database, name, group, GroupChange::Acknowledge { id });
         }
-        for (created, _) in self.creations(database, name, group) {
+        for (created, ..) in self.creations(database, name, group) {
             let change = GroupChange::Consumer { created, name: consumer.clone(), is_there: false };
             self.group(database, name, group, change);
         }
     }
 
-    /// Until when a key lives.
+    /// Until when a key lives that is there.
     pub(crate) fn time_of(&self, database: u32, name: &Name) -> Option<u64> {
+        self.value(database, name)?;
         let key = self.replica.key(database, name)?;
         key.time(&self.replica.settings.rules).map(|(_, time)| time)
     }
 
-    /// A key's time, or an element's, has come: removes it if that is for this region to do. The others
-    /// hide it.
-    pub(crate) fn end_if_own(&mut self, database: u32, name: &Name, element: Option<&[u8]>) {
-        let rules = self.replica.settings.rules;
-        let key = self.replica.key(database, name);
-        let time = key.and_then(|key| match (element, key.value()?) {
-            (None, _) => key.time(&rules),
-            (Some(element), Value::Hash(hash)) => hash.get(element)?.time(&rules),
-            (Some(element), Value::Set(set)) => set.get(element)?.time(&rules),
-            (Some(element), Value::SortedSet(set)) => set.get(element)?.time(&rules),
-            _ => None,
-        });
-        if time.is_some_and(|(stamp, _)| self.replica.expires(stamp)) {
-            self.end(database, name, element);
+    /// The keyspace has ended a key or an element, as its time had come: removes it if that is for
+    /// this region to do. Otherwise it is hidden until the region does so whose time it is. False if
+    /// there is no such time.
+    pub fn end(&mut self, database: u32, name: &Name, element: Option<&[u8]>) -> bool {
+        let Some(key) = self.replica.key(database, name) else { return true };
+        let Some(time) = key.time_of(element, &self.replica.settings.rules) else {
+            return !match element {
+                None => self.value(database, name).is_some(),
+                Some(element) => self.shows(database, name, element),
+            };
+        };
+        if self.replica.expires(time.0) {
+            match element {
+                None => self.remove(database, name),
+                Some(element) => self.remove_element(database, name, element),
+            }
+        } else {
+            self.replica.ended.note(database, name, element, time);
         }
+        true
     }
 
-    /// A key's time, or an element's, has come.
-    pub(crate) fn end(&mut self, database: u32, name: &Name, element: Option<&[u8]>) {
-        let Some(element) = element else { return self.remove(database, name) };
-        let value = self.replica.key(database, name).and_then(|key| key.value());
-        let kind = value.map(Value::kind);
-        let change = match value {
+    fn remove_element(&mut self, database: u32, name: &Name, element: &[u8]) {
+        let change = match self.replica.key(database, name).and_then(|key| key.value()) {
             Some(Value::Hash(hash)) => {
                 let seen = hash.get(element).map_or_else(Vec::new, Cell::seen);
                 Change::Hash(element.into(), CellChange::Remove { seen })
@@ -502,7 +500,7 @@ impl Transaction<'_> {
                 Change::SortedSet(element.into(), CellChange::Remove { seen })
             }
             Some(Value::Set(_)) => Change::Set(element.into(), CellChange::Remove { seen: Vec::new() }),
-            _ => return debug_assert_eq!(kind, None::<Kind>),
+            _ => return,
         };
         self.change(database, name, change);
     }

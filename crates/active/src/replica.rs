@@ -10,9 +10,11 @@
 //! Invariant: what has been applied depends on the vector only, not on the way it came. Two replicas
 //! with equal vectors show the same.
 
+use crate::Name;
 use crate::cell::{At, Sides};
 use crate::clock::{Clock, TooFarAhead};
-use crate::effect::Unit;
+use crate::effect::{Effect, Unit};
+use crate::ended::Ended;
 use crate::key::Key;
 use crate::keys::Keys;
 use crate::rules::Rules;
@@ -22,7 +24,6 @@ use crate::stored::stored;
 use crate::value::Value;
 use crate::vector::{Run, Seen, Vector};
 use crate::view::{View, digest};
-use crate::{Bytes, Name};
 
 /// Stamps that a unit may take; a replica needs as many below its ceiling.
 pub const STAMPS_OF_A_UNIT: u64 = 1 << 24;
@@ -82,6 +83,8 @@ pub struct Replica {
     pub(crate) run: Stamp,
     /// No stamp above it may be given before a higher one is on disk.
     pub(crate) ceiling: Stamp,
+    /// What the keyspace has ended and the shadow still has.
+    pub(crate) ended: Ended,
     stability: Stability,
     /// Regions that are gone for good.
     gone: u64,
@@ -105,6 +108,7 @@ impl Replica {
             clock: Clock::new(region, latest, settings.ahead_ms_max),
             run,
             ceiling: Stamp::start(region),
+            ended: Ended::default(),
             stability: Stability::default(),
             gone: 0,
         }
@@ -185,28 +189,31 @@ impl Replica {
         self.state.keys.get(database, name)
     }
 
-    /// What a client sees of a key.
-    pub fn view(&self, database: u32, name: &[u8], now_ms: u64) -> Option<View> {
-        let value = self.visible(database, name, now_ms)?;
-        Some(View::new(value, now_ms, self.rules()))
+    /// What the keyspace shows of a key: all that has not been ended there.
+    pub fn view(&self, database: u32, name: &[u8]) -> Option<View> {
+        let value = self.visible(database, name)?;
+        Some(View::beside(value, self.ended.of(database, name), self.rules()))
     }
 
-    pub(crate) fn visible(&self, database: u32, name: &[u8], now_ms: u64) -> Option<&Value> {
-        self.key(database, name)?.visible(now_ms, self.rules())
+    pub(crate) fn visible(&self, database: u32, name: &[u8]) -> Option<&Value> {
+        let value = self.key(database, name)?.value()?;
+        let ended = self.ended.of(database, name);
+        ended.is_none_or(|ended| value.shows_beside(ended)).then_some(value)
     }
 
-    /// All keys that are there, whatever their times: database, name, value, time.
+    /// All keys that are there, whether or not the keyspace has ended them: database, name, value,
+    /// time.
     pub fn views(&self) -> impl Iterator<Item = (u32, &Name, View, Option<u64>)> {
-        self.state.keys.iter().filter_map(|((database, name), key)| {
+        self.state.keys.iter().filter_map(|(database, name, key)| {
             let time = key.time(self.rules()).map(|(_, time)| time);
-            Some((*database, name, View::new(key.value()?, 0, self.rules()), time))
+            Some((database, name, View::new(key.value()?, self.rules()), time))
         })
     }
 
     /// Equal for replicas that show the same.
     pub fn digest(&self) -> u64 {
         let digests =
-            self.state.keys.iter().map(|((database, name), key)| digest(*database, name, key, self.rules()));
+            self.state.keys.iter().map(|(database, name, key)| digest(database, name, key, self.rules()));
         digests.fold(0, u64::wrapping_add)
     }
 
@@ -256,10 +263,30 @@ impl Replica {
             let own = Run { start: run.start, last: stamp.before() };
             let at = At { stamp, seen: Seen { others: &unit.seen, own }, rules: &rules };
             self.state.keys.apply(&at, effect);
+            self.review(effect);
         }
         self.state.vector.add(Run { start: run.start, last });
         self.observe(last);
         Ok(Applied::Now)
+    }
+
+    /// After an effect: what the keyspace has ended may show again, or be gone.
+    pub(crate) fn review(&mut self, effect: &Effect) {
+        match effect {
+            Effect::Key { database, name, .. } => self.review_key(*database, name),
+            Effect::Flush { .. } => self.review_all(),
+        }
+    }
+
+    fn review_key(&mut self, database: u32, name: &[u8]) {
+        let (key, rules) = (self.state.keys.get(database, name), &self.settings.rules);
+        self.ended.review(database, name, |element| key?.time_of(element, rules));
+    }
+
+    fn review_all(&mut self) {
+        for (database, name) in self.ended.names() {
+            self.review_key(database, &name);
+        }
     }
 
     fn observe(&mut self, stamp: Stamp) {
@@ -280,6 +307,7 @@ impl Replica {
         let rules = self.settings.rules;
         let sides = Sides { mine: &self.state.vector, theirs: &theirs.vector, rules: &rules };
         self.state.keys.merge(&theirs.keys, &sides);
+        self.review_all();
         self.state.vector.join(&theirs.vector);
         self.observe(theirs.vector.latest());
         Ok(())
@@ -332,43 +360,10 @@ impl Replica {
         owner == Some(self.region()) || !self.settings.rules.one_region_expires
     }
 
-    /// Removes what has reached its time, as far as this region is to do so: keys, and elements of
-    /// collections.
-    pub fn expire(&mut self, now_ms: u64) -> Result<Option<Unit>, Refusal> {
-        let rules = self.settings.rules;
-        let is_due = |time: Option<(Stamp, u64)>| {
-            time.is_some_and(|(stamp, time)| time <= now_ms && self.expires(stamp))
-        };
-        let mut due: Vec<(u32, Name, Option<Bytes>)> = Vec::new();
-        for ((database, name), key) in self.state.keys.iter() {
-            let Some(value) = key.value() else { continue };
-            let time = key.time(&rules);
-            if is_due(time) {
-                due.push((*database, name.clone(), None));
-            }
-            if time.is_some_and(|(_, time)| time <= now_ms) {
-                continue;
-            }
-            let mut element = |element: &[u8]| due.push((*database, name.clone(), Some(element.into())));
-            match value {
-                Value::Hash(hash) => hash
-                    .iter()
-                    .filter(|(_, cell)| cell.is_live() && is_due(cell.time(&rules)))
-                    .for_each(|(field, _)| element(field)),
-                Value::Set(set) => set
-                    .iter()
-                    .filter(|(_, cell)| cell.is_live() && is_due(cell.time(&rules)))
-                    .for_each(|(member, _)| element(member)),
-                Value::SortedSet(set) => set
-                    .iter()
-                    .filter(|(_, cell)| cell.is_live() && is_due(cell.time(&rules)))
-                    .for_each(|(member, _)| element(member)),
-                _ => {}
-            }
-        }
-        if due.is_empty() {
-            return Ok(None);
-        }
+    /// Removes what the keyspace has ended and is this region's to remove by now, since the region
+    /// that gave the time is gone.
+    pub fn remove_inherited(&mut self, now_ms: u64) -> Result<Option<Unit>, Refusal> {
+        let due = self.ended.given_by(|stamp| self.expires(stamp));
         self.execute(now_ms, |transaction| {
             for (database, name, element) in &due {
                 transaction.end(*database, name, element.as_deref());

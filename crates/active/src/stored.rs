@@ -62,12 +62,12 @@ impl Stored for () {
     }
 }
 
-fn store_len(len: usize, out: &mut Vec<u8>) {
+pub(crate) fn store_len(len: usize, out: &mut Vec<u8>) {
     (len as u64).store(out);
 }
 
 /// A length that the bytes can fill: everything has at least one byte.
-fn load_len(from: &mut &[u8]) -> Option<usize> {
+pub(crate) fn load_len(from: &mut &[u8]) -> Option<usize> {
     usize::try_from(u64::load(from)?).ok().filter(|len| *len <= from.len())
 }
 

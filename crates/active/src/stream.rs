@@ -141,12 +141,17 @@ impl Group {
 
 impl Stream {
     /// The entries that show.
-    pub fn entries(&self) -> impl Iterator<Item = (Id, &Fields)> {
+    pub fn entries(&self) -> impl DoubleEndedIterator<Item = (Id, &Fields)> {
         self.entries.iter().filter_map(|(id, cell)| Some((*id, cell.base()?)))
     }
 
+    /// One entry, if it shows.
+    pub(crate) fn entry(&self, id: Id) -> Option<&Fields> {
+        self.entries.get(&id)?.base()
+    }
+
     pub fn last_id(&self) -> Id {
-        let last = self.entries().last().map(|(id, _)| id);
+        let last = self.entries().next_back().map(|(id, _)| id);
         self.last.base().copied().max(last).unwrap_or_default()
     }
 

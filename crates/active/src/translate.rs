@@ -6,8 +6,10 @@
 //! gives each unit to [`translate`], which does the same to the shadow and returns the unit of effects.
 //! The other way, from peers' units to requests for the keyspace, is [`crate::difference`].
 //!
-//! Time plays no part here: a key or element is there until the journal says that it is gone, as in
-//! an ordinary replica. So the shadow agrees with the keyspace at every place of the journal.
+//! Clocks play no part here: a key or element is there until the journal says that the keyspace has
+//! ended it ([`EXPIRED`]), as in an ordinary replica. So the shadow agrees with the keyspace at every
+//! place of the journal. What has ended is removed by one region only, the one that gave the time;
+//! elsewhere it is hidden until then.
 //!
 //! # Forms
 //! Requests that are translated as they stand; names in any case. Whatever else is in the journal is
@@ -30,10 +32,9 @@
 mod commands;
 
 use crate::Name;
-use crate::changes_between::Shown;
 use crate::effect::Unit;
 use crate::replica::{Refusal, Replica};
-use crate::view::View;
+use crate::view::{Shown, View};
 
 /// Why one request has no translation.
 enum Reason {
@@ -95,7 +96,7 @@ pub fn translate(
     requests: &[Request<'_>],
 ) -> Result<Option<Unit>, TranslateError> {
     let mut problem = None;
-    let unit = replica.repeat(now_ms, |transaction| {
+    let unit = replica.execute(now_ms, |transaction| {
         for request in requests {
             let outcome = commands::translate(transaction, values, now_ms, request);
             if let Err(reason) = outcome {
@@ -122,7 +123,7 @@ pub fn agree(
     now_ms: u64,
     keys: &[(u32, Name, Shown)],
 ) -> Result<Option<Unit>, Refusal> {
-    let before: Vec<Shown> = keys.iter().map(|(db, name, _)| shown(replica, *db, name, 0)).collect();
+    let before: Vec<Shown> = keys.iter().map(|(db, name, _)| shown(replica, *db, name)).collect();
     replica.execute(now_ms, |transaction| {
         for ((database, name, after), before) in keys.iter().zip(&before) {
             transaction.bring(*database, name, before, after);
@@ -130,9 +131,9 @@ pub fn agree(
     })
 }
 
-/// What a key shows at a time; at 0, whatever its time.
-pub fn shown(replica: &Replica, database: u32, name: &[u8], now_ms: u64) -> Shown {
-    let view = replica.view(database, name, now_ms)?;
+/// What the keyspace shows of a key, if it agrees with the shadow.
+pub fn shown(replica: &Replica, database: u32, name: &[u8]) -> Shown {
+    let view = replica.view(database, name)?;
     let time = replica.key(database, name).and_then(|key| key.time(replica.rules()));
     Some((view, time.map(|(_, time)| time)))
 }

@@ -4,6 +4,7 @@
 use crate::Bytes;
 use crate::cell::{At, Cell, Sides};
 use crate::change::{Change, Kind, SeenAt};
+use crate::ended::{EndedOfKey, GivenTime};
 use crate::hash::Hash;
 use crate::hyperloglog::HyperLogLog;
 use crate::list::List;
@@ -22,7 +23,8 @@ pub enum Value {
     Set(Set),
     Hash(Hash),
     SortedSet(SortedSet),
-    Stream(Stream),
+    /// The rarest, and the largest.
+    Stream(Box<Stream>),
 }
 
 impl Value {
@@ -34,7 +36,7 @@ impl Value {
             Kind::Set => Value::Set(Set::default()),
             Kind::Hash => Value::Hash(Hash::default()),
             Kind::SortedSet => Value::SortedSet(SortedSet::default()),
-            Kind::Stream => Value::Stream(Stream::default()),
+            Kind::Stream => Value::Stream(Box::default()),
         }
     }
 
@@ -50,7 +52,7 @@ impl Value {
         }
     }
 
-    /// It has something to show, were it not for times.
+    /// It has something to show, unless its time has come.
     pub fn is_live(&self) -> bool {
         match self {
             Value::String(cell) => cell.is_live(),
@@ -63,13 +65,35 @@ impl Value {
         }
     }
 
-    /// It has something to show; fields and members whose time has come do not.
-    pub fn is_visible(&self, now_ms: u64, rules: &Rules) -> bool {
+    /// It has something to show beside what the keyspace has ended.
+    pub(crate) fn shows_beside(&self, ended: &EndedOfKey) -> bool {
+        let shows = |element: &Bytes| !ended.has(element);
         match self {
-            Value::Set(set) => set.is_visible(now_ms, rules),
-            Value::Hash(hash) => hash.is_visible(now_ms, rules),
-            Value::SortedSet(set) => set.is_visible(now_ms, rules),
+            _ if ended.is_whole() => false,
+            Value::Set(set) => set.any_shows(shows),
+            Value::Hash(hash) => hash.any_shows(shows),
+            Value::SortedSet(set) => set.any_shows(shows),
             other => other.is_live(),
+        }
+    }
+
+    /// The time of an element that is there, if it has one.
+    pub(crate) fn time_of(&self, element: &[u8], rules: &Rules) -> Option<GivenTime> {
+        match self {
+            Value::Hash(hash) => hash.get(element).filter(|cell| cell.is_live())?.time(rules),
+            Value::Set(set) => set.get(element).filter(|cell| cell.is_live())?.time(rules),
+            Value::SortedSet(set) => set.get(element).filter(|cell| cell.is_live())?.time(rules),
+            _ => None,
+        }
+    }
+
+    /// Whether it has an element, whatever its time.
+    pub(crate) fn has(&self, element: &[u8]) -> bool {
+        match self {
+            Value::Hash(hash) => hash.get(element).is_some_and(Cell::is_live),
+            Value::Set(set) => set.get(element).is_some_and(Cell::is_live),
+            Value::SortedSet(set) => set.get(element).is_some_and(Cell::is_live),
+            _ => false,
         }
     }
 

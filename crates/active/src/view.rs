@@ -5,7 +5,10 @@
 use braid_base::hash::KeyHasher;
 
 use crate::Bytes;
+use crate::cell::Cell;
+use crate::ended::{EndedOfKey, GivenTime};
 use crate::key::Key;
+use crate::place::Place;
 use crate::rules::Rules;
 use crate::stream::{Fields, GroupView, Id};
 use crate::value::Value;
@@ -13,6 +16,9 @@ use crate::{sorted_set, string};
 
 /// A time to live, in ms of Unix time.
 pub type Until = Option<u64>;
+
+/// What a key shows, and its time; nothing if it is not there.
+pub type Shown = Option<(View, Until)>;
 
 #[derive(Clone, PartialEq, Debug)]
 pub enum View {
@@ -31,29 +37,29 @@ pub enum View {
 }
 
 impl View {
-    /// Of what shows at a time; at 0, whatever its time.
-    pub fn new(value: &Value, now_ms: u64, rules: &Rules) -> View {
-        let is_there = |until: &Until| until.is_none_or(|time| time > now_ms);
+    /// All that shows, whatever its time.
+    pub fn new(value: &Value, rules: &Rules) -> View {
+        View::beside(value, None, rules)
+    }
+
+    /// All that shows beside what the keyspace has ended.
+    pub(crate) fn beside(value: &Value, ended: Option<&EndedOfKey>, rules: &Rules) -> View {
+        let shows = |element: &Bytes| ended.is_none_or(|ended| !ended.has(element));
         match value {
             Value::String(cell) => View::String(string::shown(cell).unwrap_or_default()),
             Value::HyperLogLog(value) => View::HyperLogLog(value.registers()),
             Value::List(list) => View::List(list.values().cloned().collect()),
             Value::Set(set) => {
-                let live = set.iter().filter(|(_, cell)| cell.is_live());
-                let all = live.map(|(member, cell)| (member.clone(), until(cell.time(rules))));
-                View::Set(all.filter(|(_, until)| is_there(until)).collect())
+                let all = set.iter().filter(|(member, _)| shows(member));
+                View::Set(all.filter_map(|(member, cell)| member_of(member, cell, rules)).collect())
             }
             Value::Hash(hash) => {
-                let live = hash.iter().filter_map(|(field, cell)| {
-                    Some((field.clone(), string::shown(cell)?, until(cell.time(rules))))
-                });
-                View::Hash(live.filter(|(_, _, until)| is_there(until)).collect())
+                let all = hash.iter().filter(|(field, _)| shows(field));
+                View::Hash(all.filter_map(|(field, cell)| field_of(field, cell, rules)).collect())
             }
             Value::SortedSet(set) => {
-                let live = set.iter().filter_map(|(member, cell)| {
-                    Some((member.clone(), sorted_set::score(cell)?, until(cell.time(rules))))
-                });
-                View::SortedSet(live.filter(|(_, _, until)| is_there(until)).collect())
+                let all = set.iter().filter(|(member, _)| shows(member));
+                View::SortedSet(all.filter_map(|(member, cell)| scored_of(member, cell, rules)).collect())
             }
             Value::Stream(stream) => View::Stream {
                 entries: stream.entries().map(|(id, fields)| (id, fields.clone())).collect(),
@@ -65,9 +71,92 @@ impl View {
             },
         }
     }
+
+    /// Only some parts of a value that has such parts, as far as they show.
+    pub(crate) fn of_parts<'a>(
+        value: &Value,
+        parts: impl Iterator<Item = &'a Part>,
+        ended: Option<&EndedOfKey>,
+        rules: &Rules,
+    ) -> View {
+        let element = |part: &'a Part| match part {
+            Part::Element(element) if ended.is_none_or(|ended| !ended.has(element)) => Some(element),
+            _ => None,
+        };
+        match value {
+            Value::Set(set) => {
+                let elements = parts.filter_map(element);
+                View::Set(elements.filter_map(|one| member_of(one, set.get(one)?, rules)).collect())
+            }
+            Value::Hash(hash) => {
+                let elements = parts.filter_map(element);
+                View::Hash(elements.filter_map(|one| field_of(one, hash.get(one)?, rules)).collect())
+            }
+            Value::SortedSet(set) => {
+                let elements = parts.filter_map(element);
+                View::SortedSet(elements.filter_map(|one| scored_of(one, set.get(one)?, rules)).collect())
+            }
+            Value::Stream(stream) => {
+                let (mut entries, mut groups) = (Vec::new(), Vec::new());
+                for part in parts {
+                    match part {
+                        Part::Entry(id) => {
+                            entries.extend(stream.entry(*id).map(|fields| (*id, fields.clone())));
+                        }
+                        Part::Group(name) => {
+                            groups.extend(stream.group(name).map(|group| (name.clone(), group)));
+                        }
+                        Part::Element(_) | Part::Item(_) => {}
+                    }
+                }
+                View::Stream { entries, last: stream.last_id(), groups }
+            }
+            // Places are not views.
+            Value::List(_) => View::List(Vec::new()),
+            other => View::new(other, rules),
+        }
+    }
+
+    /// Adds the parts of another view of the same type. What is of the whole stays.
+    pub(crate) fn append(&mut self, other: View) {
+        match (self, other) {
+            (View::Set(all), View::Set(more)) => all.extend(more),
+            (View::Hash(all), View::Hash(more)) => all.extend(more),
+            (View::SortedSet(all), View::SortedSet(more)) => all.extend(more),
+            (
+                View::Stream { entries: all, groups: all_groups, .. },
+                View::Stream { entries: more, groups: more_groups, .. },
+            ) => {
+                all.extend(more);
+                all_groups.extend(more_groups);
+            }
+            _ => {}
+        }
+    }
 }
 
-fn until(time: Option<(crate::stamp::Stamp, u64)>) -> Until {
+/// What a change of a collection is about.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Part {
+    Element(Bytes),
+    Entry(Id),
+    Group(Bytes),
+    Item(Place),
+}
+
+fn member_of(member: &Bytes, cell: &Cell<()>, rules: &Rules) -> Option<(Bytes, Until)> {
+    cell.is_live().then(|| (member.clone(), until(cell.time(rules))))
+}
+
+fn field_of(field: &Bytes, cell: &Cell<Bytes>, rules: &Rules) -> Option<(Bytes, Bytes, Until)> {
+    Some((field.clone(), string::shown(cell)?, until(cell.time(rules))))
+}
+
+fn scored_of(member: &Bytes, cell: &Cell<f64>, rules: &Rules) -> Option<(Bytes, f64, Until)> {
+    Some((member.clone(), sorted_set::score(cell)?, until(cell.time(rules))))
+}
+
+fn until(time: Option<GivenTime>) -> Until {
     time.map(|(_, time)| time)
 }
 
@@ -79,7 +168,7 @@ pub fn digest(database: u32, name: &[u8], key: &Key, rules: &Rules) -> u64 {
     out.bytes(name);
     out.until(until(key.time(rules)));
     out.number(value.kind() as u64);
-    out.view(&View::new(value, 0, rules));
+    out.view(&View::new(value, rules));
     KeyHasher::with_key(&[0; 16]).hash(&out.0)
 }
 

@@ -76,7 +76,7 @@ impl Regions {
     }
 
     fn view(&self) -> Option<View> {
-        self.replicas[0].view(0, b"key", self.now_ms)
+        self.replicas[0].view(0, b"key")
     }
 
     fn shows(&self, text: &str) {
@@ -298,11 +298,13 @@ fn expiry_the_longest_time_wins_and_persist_over_a_time() {
     assert_eq!(time(&regions), Some(long));
     // It is hidden by all, and removed by the one whose time it is.
     regions.now_ms = long + 1;
-    assert_eq!(regions.view(), None);
-    assert_eq!(regions.replicas[1].expire(long + 1), Ok(None));
-    let unit = regions.replicas[0].expire(long + 1).expect("nothing is refused");
-    regions.units.extend(unit);
+    let end = |region: &mut Transaction, key: &Name| assert!(region.end(0, key, None));
+    regions.does(1, end);
+    assert!(regions.units.is_empty(), "it only hides it");
+    assert_eq!((regions.replicas[1].view(0, b"key"), time(&regions)), (None, Some(long)));
+    regions.does(0, end);
     regions.exchange();
+    assert_eq!(regions.view(), None);
     assert!(
         regions.replicas.iter().all(|replica| replica.key(0, b"key").is_none_or(|key| key.value().is_none()))
     );
@@ -340,7 +342,7 @@ fn a_transaction_arrives_whole() {
     assert_eq!(regions.units.len(), 1);
     assert_eq!(regions.units[0].effects.len(), 2);
     regions.exchange();
-    assert_eq!(regions.replicas[2].view(1, b"key", NOW), Some(View::String(bytes("2"))));
+    assert_eq!(regions.replicas[2].view(1, b"key"), Some(View::String(bytes("2"))));
 }
 
 #[test]

@@ -49,6 +49,11 @@ impl Regions {
         let name: Name = b"key".as_slice().into();
         for (step, now_ms) in steps.iter().zip(NOW..) {
             let replica = &mut regions.replicas[step.region];
+            let time = replica.key(0, &name).and_then(|key| key.time(replica.rules()));
+            if time.is_some_and(|(_, time)| time <= now_ms) {
+                let end = |transaction: &mut Transaction| assert!(transaction.end(0, &name, None));
+                regions.units.extend(replica.execute(now_ms, end).expect("nothing is refused"));
+            }
             match step.what {
                 // It hears of some of what the others did.
                 0 | 1 => {
@@ -61,7 +66,7 @@ impl Regions {
                     let unit = replica.execute(now_ms, |transaction| transaction.remove(0, &name));
                     regions.units.extend(unit.expect("nothing is refused"));
                 }
-                3 if replica.view(0, &name, now_ms).is_some() => {
+                3 if replica.view(0, &name).is_some() => {
                     let time = Time::At(now_ms + 1 + u64::from(step.number.unsigned_abs()));
                     let unit = replica.execute(now_ms, |transaction| transaction.live(0, &name, time));
                     regions.units.extend(unit.expect("nothing is refused"));

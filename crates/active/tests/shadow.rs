@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Shadows beside keyspaces: random requests in two regions, units exchanged at random. After each
-//! exchange a keyspace, here a replica that runs plain requests, shows what its shadow shows; in the
-//! end all show the same, also after a full copy, and after the state has been through its bytes.
+//! exchange a keyspace, here a replica that runs plain requests, shows what its shadow shows. Times
+//! come all the while, by clocks that differ; a keyspace ends keys, fields and members sooner or
+//! later, but before a command that touches them. In the end all keyspaces show the same, also
+//! after a full copy, and after the state has been through its bytes.
+//!
+//! `BRAID_SHADOWS` is the number of histories, `BRAID_SEED` the first one's seed.
 
 use std::collections::BTreeSet;
 
@@ -9,9 +13,9 @@ use braid_active::difference::{Difference, apply_with_difference, merge_with_dif
 use braid_active::effect::Unit;
 use braid_active::replica::{Replica, Settings, State};
 use braid_active::saved::{Loader, SavedError, save};
-use braid_active::translate::{Request, Values, agree, shown, translate};
-use braid_active::view::View;
-use braid_active::{Applied, Name, Region, Stamp};
+use braid_active::translate::{EXPIRED, Request, Values, agree, shown, translate};
+use braid_active::view::{Until, View};
+use braid_active::{Applied, Bytes, Name, Region, Stamp};
 
 const NOW: u64 = 1_800_000_000_000;
 
@@ -36,6 +40,8 @@ fn replica(region: u8) -> Replica {
 }
 
 struct Server {
+    /// Its clock is so far ahead.
+    skew: u64,
     shadow: Replica,
     keyspace: Replica,
     /// Own units that the other has not got yet.
@@ -44,7 +50,45 @@ struct Server {
 
 impl Server {
     fn new(region: u8) -> Server {
-        Server { shadow: replica(region), keyspace: replica(region), units: Vec::new() }
+        Server { skew: 0, shadow: replica(region), keyspace: replica(region), units: Vec::new() }
+    }
+
+    /// The keyspace ends what has come to its end, of the keys that `is_meant` names.
+    fn end_due(&mut self, now: u64, is_meant: impl Fn(&[u8]) -> bool) {
+        let now = now + self.skew;
+        let is_due = |until: &Until| until.is_some_and(|time| time <= now);
+        let mut due: Vec<(Name, Vec<Bytes>)> = Vec::new();
+        for (_, name, view, until) in self.keyspace.views().filter(|(_, name, ..)| is_meant(name)) {
+            let elements: Vec<(Bytes, Until)> = match view {
+                _ if is_due(&until) => {
+                    due.push((name.clone(), Vec::new()));
+                    continue;
+                }
+                View::Set(members) => members,
+                View::Hash(fields) => fields.into_iter().map(|(field, _, until)| (field, until)).collect(),
+                View::SortedSet(members) => members.into_iter().map(|(one, _, until)| (one, until)).collect(),
+                _ => continue,
+            };
+            let ended: Vec<Bytes> =
+                elements.into_iter().filter(|(_, until)| is_due(until)).map(|(one, _)| one).collect();
+            if !ended.is_empty() {
+                due.push((name.clone(), ended));
+            }
+        }
+        for (name, elements) in due {
+            let args: Vec<&[u8]> =
+                [EXPIRED, &name[..]].into_iter().chain(elements.iter().map(|one| &one[..])).collect();
+            self.repeat(now, &args);
+        }
+    }
+
+    /// What the keyspace has done, in the shadow.
+    fn repeat(&mut self, now: u64, args: &[&[u8]]) {
+        let request = [Request { database: 0, args }];
+        translate(&mut self.keyspace, &NoValues, now, &request).expect("fitting");
+        let unit = translate(&mut self.shadow, &NoValues, now, &request).expect("the same");
+        self.units.extend(unit);
+        self.check(&String::from_utf8_lossy(args[0]));
     }
 
     /// A client's command, if the keyspace knows it.
@@ -60,7 +104,7 @@ impl Server {
     }
 
     fn run_difference(&mut self, now: u64, difference: Difference) {
-        for request in difference.finish(&mut self.shadow, now) {
+        for request in difference.finish(&self.shadow) {
             let args: Vec<&[u8]> = request.args.iter().map(|arg| &arg[..]).collect();
             let one = [Request { database: request.database, args: &args }];
             translate(&mut self.keyspace, &NoValues, now, &one).expect("a plain request");
@@ -76,11 +120,7 @@ impl Server {
     #[track_caller]
     fn check(&self, after: &str) {
         for name in self.names() {
-            assert_eq!(
-                shown(&self.shadow, 0, &name, 0),
-                shown(&self.keyspace, 0, &name, 0),
-                "{name:?} {after}"
-            );
+            assert_eq!(shown(&self.shadow, 0, &name), shown(&self.keyspace, 0, &name), "{name:?} {after}");
         }
     }
 
@@ -95,12 +135,16 @@ impl Server {
     }
 }
 
-fn command(random: &mut fastrand::Rng) -> String {
+fn command(random: &mut fastrand::Rng, now: u64) -> String {
     let key = random.usize(0..3);
     let (one, two) = (random.u8(0..6), random.u8(0..6));
-    match random.u8(0..22) {
+    let soon = now + random.u64(1..12);
+    let until = if random.bool() { soon } else { NOW + 1_000_000 + u64::from(two) };
+    let kind = *random.choice(b"shtzlx").expect("letters") as char;
+    let group = *random.choice(b"gk").expect("letters") as char;
+    match random.u8(0..32) {
         0 => format!("SET s{key} {one}"),
-        1 => format!("SET s{key} {one} PXAT {}", NOW + 1_000_000 + u64::from(two)),
+        1 => format!("SET s{key} {one} PXAT {until}"),
         2 => format!("INCRBY s{key} {one}"),
         3 => format!("DEL s{key} h{key}"),
         4 => format!("HSET h{key} f{one} {two}"),
@@ -115,69 +159,132 @@ fn command(random: &mut fastrand::Rng) -> String {
         13 => format!("LPUSH l{key} {one}"),
         14 => format!("LPOP l{key}"),
         15 => format!("RPOP l{key} 2"),
-        16 => format!("PEXPIREAT h{key} {}", NOW + 1_000_000 + u64::from(two)),
-        17 => format!("PERSIST h{key}"),
-        18 => format!("XADD x{key} {}-{} f v", NOW + random.u64(0..1_000_000), random.u64(0..64)),
-        19 => format!("HPEXPIREAT h{key} {} FIELDS 1 f{one}", NOW + 1_000_000),
-        20 if one == 0 => "FLUSHALL".into(),
-        20 => format!("DEL l{key} z{key} t{key}"),
+        16 | 17 => format!("PEXPIREAT {kind}{key} {until}"),
+        18 => format!("PERSIST {kind}{key}"),
+        19 => format!("XADD x{key} {}-{} f v", NOW + random.u64(0..1_000_000), random.u64(0..64)),
+        20 => format!("HPEXPIREAT h{key} {until} FIELDS 1 f{one}"),
+        21 => format!("SPEXPIREAT t{key} {until} MEMBERS 1 {one}"),
+        22 => format!("ZPEXPIREAT z{key} {until} MEMBERS 1 {one}"),
+        23 if one == 0 => "FLUSHALL".into(),
+        23 => format!("DEL l{key} z{key} t{key}"),
+        24 => format!("XGROUP CREATE x{key} {group} 0"),
+        25 => format!("XCLAIM x{key} {group} c{one} 0 - TIME {now} RETRYCOUNT {two} FORCE JUSTID LASTID 0"),
+        26 => format!("XGROUP SETID x{key} {group} {}-0", NOW + random.u64(0..1_000_000)),
+        27 => format!("XACK x{key} {group} -"),
+        28 => format!("XDEL x{key} -"),
+        29 if one < 3 => format!("XGROUP DESTROY x{key} {group}"),
+        29 => format!("SET s{key} {one} KEEPTTL"),
+        30 => format!("XGROUP DELCONSUMER x{key} {group} c{one}"),
         _ => format!("SADD s{key} {one}"),
     }
 }
 
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
 #[test]
 fn keyspaces_follow_their_shadows() {
-    for seed in 0..400 {
+    let (first, count) = (setting("BRAID_SEED", 0), setting("BRAID_SHADOWS", 1_000));
+    for seed in first..first + count {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut servers = [Server::new(1), Server::new(2)];
-        for step in 0..60 {
+        servers[random.usize(0..2)].skew = random.u64(0..10);
+        for step in 0..80 {
             let now = NOW + step;
             let who = random.usize(0..2);
             let server = &mut servers[who];
-            if random.u8(0..8) > 0 {
-                let line = command(&mut random);
-                // A client could not have done this to a value of another type.
-                let kind = line.split(' ').nth(1).and_then(|key| key.bytes().next());
-                let is_fitting = !line.starts_with("SADD s") || kind == Some(b's');
-                let is_fitting = is_fitting && fits(server, &line);
-                if is_fitting {
-                    server.run(now, &line);
+            match random.u8(0..10) {
+                0 => {
+                    let units = std::mem::take(&mut server.units);
+                    servers[1 - who].take(now, &units);
                 }
-                continue;
+                1 => server.end_due(now, |_| true),
+                _ => {
+                    let line = command(&mut random, now + server.skew);
+                    let keys: Vec<&str> = line.split(' ').skip(1).collect();
+                    server.end_due(now, |name| keys.iter().any(|key| key.as_bytes() == name));
+                    if let Some(line) = fitting(server, line, &mut random) {
+                        server.run(now + server.skew, &line);
+                    }
+                }
             }
-            let units = std::mem::take(&mut server.units);
-            servers[1 - who].take(now, &units);
         }
-        for who in [0, 1] {
-            let units = std::mem::take(&mut servers[who].units);
-            servers[1 - who].take(NOW + 100, &units);
-        }
+        exchange(&mut servers, NOW + 100);
         assert_eq!(servers[0].shadow.digest(), servers[1].shadow.digest(), "seed {seed}");
-        // A third one, by a full copy and from bytes.
-        let bytes: Vec<u8> = save(&servers[0].shadow).flatten().collect();
-        let mut loader = Loader::new();
-        for piece in bytes.chunks(1 + random.usize(0..500)) {
-            loader.feed(&mut &piece[..]).expect("whole pieces");
+        check_copies(&servers[0], &mut random, seed);
+        // All times come, here sooner and there later.
+        for now in [NOW + 200, NOW + 3_000_000] {
+            for who in [0, 1, 0] {
+                servers[who].end_due(now, |_| true);
+                exchange(&mut servers, now);
+            }
+            assert_eq!(servers[0].shadow.digest(), servers[1].shadow.digest(), "seed {seed}");
+            let names: BTreeSet<Name> = servers.iter().flat_map(Server::names).collect();
+            for name in names {
+                let [one, two] = [0, 1].map(|index| shown(&servers[index].keyspace, 0, &name));
+                assert_eq!(one, two, "{name:?} of seed {seed}");
+            }
         }
-        let state = loader.finish().expect("what was saved");
-        let mut third = Server::new(3);
-        let mut difference = Difference::default();
-        merge_with_difference(&mut third.shadow, NOW + 100, &state, &mut difference).expect("merged");
-        third.run_difference(NOW + 100, difference);
-        assert_eq!(third.shadow.digest(), servers[0].shadow.digest());
-        let mut empty = replica(4);
-        for request in whole(&third.shadow) {
-            let args: Vec<&[u8]> = request.args.iter().map(|arg| &arg[..]).collect();
-            translate(&mut empty, &NoValues, NOW, &[Request { database: 0, args: &args }]).expect("plain");
-        }
-        assert_eq!(empty.digest(), third.shadow.digest(), "seed {seed}");
     }
+}
+
+fn exchange(servers: &mut [Server; 2], now: u64) {
+    for who in [0, 1] {
+        let units = std::mem::take(&mut servers[who].units);
+        servers[1 - who].take(now, &units);
+    }
+}
+
+/// A third server, by a full copy and from bytes.
+fn check_copies(server: &Server, random: &mut fastrand::Rng, seed: u64) {
+    let bytes: Vec<u8> = save(&server.shadow).flatten().collect();
+    let mut loader = Loader::new();
+    for piece in bytes.chunks(1 + random.usize(0..500)) {
+        loader.feed(&mut &piece[..]).expect("whole pieces");
+    }
+    let state = loader.finish().expect("what was saved");
+    let mut third = Server::new(3);
+    let mut difference = Difference::default();
+    merge_with_difference(&mut third.shadow, NOW + 100, &state, &mut difference).expect("merged");
+    third.run_difference(NOW + 100, difference);
+    assert_eq!(third.shadow.digest(), server.shadow.digest());
+    let mut empty = replica(4);
+    for request in whole(&third.shadow) {
+        let args: Vec<&[u8]> = request.args.iter().map(|arg| &arg[..]).collect();
+        translate(&mut empty, &NoValues, NOW, &[Request { database: 0, args: &args }]).expect("plain");
+    }
+    assert_eq!(empty.digest(), third.shadow.digest(), "seed {seed}");
+}
+
+/// The command, if a client could give it to what the keyspace shows; `-` stands for one of a
+/// stream's IDs.
+fn fitting(server: &Server, line: String, random: &mut fastrand::Rng) -> Option<String> {
+    let mut words = line.split(' ');
+    let at = if line.starts_with("XGROUP") { 2 } else { 1 };
+    let Some(key) = words.nth(at) else { return Some(line) };
+    let view = server.keyspace.view(0, key.as_bytes());
+    if let Some(View::Stream { entries, groups, .. }) = &view {
+        let group = line.split(' ').nth(at + 1).unwrap_or_default();
+        let has_group = groups.iter().any(|(name, _)| &name[..] == group.as_bytes());
+        let needs_group = line.contains("XGROUP") || line.contains("XCLAIM") || line.contains("XACK");
+        if needs_group && has_group == line.contains("XGROUP CREATE") {
+            return None;
+        }
+        if line.contains(" -") {
+            let id = entries.get(random.usize(0..entries.len().max(1))).map(|(id, _)| *id)?;
+            return Some(line.replacen(" -", &format!(" {}-{}", id.ms, id.sequence), 1));
+        }
+    } else if line.contains(" -") || line.starts_with("XGROUP") {
+        return None;
+    }
+    fits(server, &line).then_some(line)
 }
 
 /// Whether the key has a value of the command's type, or none.
 fn fits(server: &Server, line: &str) -> bool {
     let key = line.split(' ').nth(1).unwrap_or_default();
-    let view = server.keyspace.view(0, key.as_bytes(), 0);
+    let view = server.keyspace.view(0, key.as_bytes());
     match line.split(' ').next() {
         Some("SADD" | "SREM") => view.is_none_or(|view| matches!(view, View::Set(_))),
         Some("INCRBY") => view.is_none_or(|view| match view {
@@ -185,9 +292,14 @@ fn fits(server: &Server, line: &str) -> bool {
             _ => false,
         }),
         Some("PEXPIREAT" | "PERSIST") => view.is_some(),
-        Some("HDEL" | "HPEXPIREAT") => {
-            let field = line.split(' ').next_back().unwrap_or_default().as_bytes();
-            matches!(view, Some(View::Hash(fields)) if fields.iter().any(|(one, ..)| &one[..] == field))
+        Some("HDEL" | "HPEXPIREAT" | "SPEXPIREAT" | "ZPEXPIREAT") => {
+            let element = line.split(' ').next_back().unwrap_or_default().as_bytes();
+            match view {
+                Some(View::Hash(fields)) => fields.iter().any(|(one, ..)| &one[..] == element),
+                Some(View::Set(members)) => members.iter().any(|(one, ..)| &one[..] == element),
+                Some(View::SortedSet(members)) => members.iter().any(|(one, ..)| &one[..] == element),
+                _ => false,
+            }
         }
         Some("LPOP" | "RPOP" | "ZREM") => view.is_some(),
         Some("XADD") => {
@@ -209,21 +321,19 @@ fn what_the_keyspace_has_becomes_effects() {
     for _ in 0..300 {
         let (mut shadow, mut other) = (Server::new(1), Server::new(2));
         for step in 0..30 {
-            let line = command(&mut random);
-            if fits(&shadow, &line) {
-                shadow.run(NOW + step, &line);
-            }
-            let line = command(&mut random);
-            if fits(&other, &line) {
-                other.run(NOW + step, &line);
+            for server in [&mut shadow, &mut other] {
+                let line = command(&mut random, NOW + 1_000_000);
+                if let Some(line) = fitting(server, line, &mut random) {
+                    server.run(NOW + step, &line);
+                }
             }
         }
         let names: BTreeSet<Name> = shadow.names().into_iter().chain(other.names()).collect();
         let keys: Vec<_> =
-            names.iter().map(|name| (0, name.clone(), shown(&other.keyspace, 0, name, 0))).collect();
+            names.iter().map(|name| (0, name.clone(), shown(&other.keyspace, 0, name))).collect();
         agree(&mut shadow.shadow, NOW + 100, &keys).expect("stamps are there");
         for (_, name, there) in keys {
-            assert_eq!(shown(&shadow.shadow, 0, &name, 0), there, "{name:?}");
+            assert_eq!(shown(&shadow.shadow, 0, &name), there, "{name:?}");
         }
     }
 }

@@ -503,16 +503,22 @@ impl Engine {
             return true;
         }
         let end = self.keyspace.journal.end();
-        self.append_only.appender.wait_until_synced(end)
+        if let Some(active) = &self.active {
+            active.ask_for_disk();
+        }
+        let is_written = self.append_only.appender.wait_until_synced(end);
+        is_written && self.active.as_ref().is_none_or(|active| active.wait_until_on_disk(end))
     }
 
     /// Whether the journal is on disk up to `offset`, like [`Engine::settle_changes`]; `None` where
     /// that would wait.
     pub fn progress_on_disk(&self, offset: u64) -> Option<bool> {
-        if self.sync_writes.waits_for_disk() {
-            self.append_only.appender.progress(offset)
-        } else {
-            Some(true)
+        if !self.sync_writes.waits_for_disk() {
+            return Some(true);
+        }
+        match (self.append_only.appender.progress(offset), &self.active) {
+            (Some(true), Some(active)) => active.progress_on_disk(offset),
+            (progress, _) => progress,
         }
     }
 
@@ -525,6 +531,9 @@ impl Engine {
         }
         drop(loops);
         self.append_only.appender.ask(offset);
+        if let Some(active) = &self.active {
+            active.ask_for_disk();
+        }
     }
 
     /// Rings the loops that hold replies.

@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use braid_keyspace::Type;
 use braid_resp::reply::ReplyBuffer;
 
+use crate::active::state::Active;
 use crate::blocking;
 use crate::blocking::state::{TimeoutReply, Wait};
 use crate::engine::Engine;
@@ -40,7 +41,10 @@ impl Acknowledgements {
     }
 
     fn is_in_own_file(self, engine: &Engine) -> bool {
-        engine.append_only.on.load(Relaxed) && engine.append_only.appender.synced() >= self.offset
+        let is_in_log = |active: &Active| active.on_disk.offset() >= self.offset;
+        engine.append_only.on.load(Relaxed)
+            && engine.append_only.appender.synced() >= self.offset
+            && engine.active.as_ref().is_none_or(is_in_log)
     }
 
     /// Replies with the current counts.

@@ -159,10 +159,11 @@ impl Txn<'_> {
         }
     }
 
-    /// Journals the removal of a key in place of the present command.
+    /// Journals the removal of a key in place of the present command. A client wanted it, so it is
+    /// not spelled as a loss.
     pub fn journal_removal(&mut self, key: &[u8], why: Removal) {
-        let name = self.keyspace().settings.removal(why);
-        self.journal_as(&[name, key]);
+        let name = self.keyspace().settings.removal(why).to_ascii_uppercase();
+        self.journal_as(&[&name, key]);
     }
 
     /// Journals the loss of members of a collection.

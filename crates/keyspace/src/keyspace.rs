@@ -132,7 +132,7 @@ impl Settings {
         Policy::from_number(self.policy.load(Relaxed))
     }
 
-    /// The command that journals the removal of a key.
+    /// The command that journals the loss of a key, spelled as a loss if that is wanted.
     pub fn removal(&self, why: Removal) -> &'static [u8] {
         let unlinks = self.unlinks.load(Relaxed) & why as u8 != 0;
         match (why, unlinks) {

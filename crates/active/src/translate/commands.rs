@@ -6,7 +6,7 @@ use crate::amount::Amount;
 use crate::cell::Time;
 use crate::local::Transaction;
 use crate::place::Side;
-use crate::stream::Id;
+use crate::stream::{Id, Pending};
 use crate::value::Value;
 use crate::{Bytes, Name};
 
@@ -119,13 +119,14 @@ impl Call<'_, '_, '_> {
 
     fn expired(&mut self) -> Outcome {
         let (database, key) = (self.database, self.key.clone());
-        if self.args.len() == 1 {
-            self.transaction.end_if_own(database, &key, None);
+        let elements = self.args[1..].iter().map(|element| Some(*element));
+        let whole = (self.args.len() == 1).then_some(None);
+        let mut all_had_times = true;
+        for one in whole.into_iter().chain(elements) {
+            all_had_times &= self.transaction.end(database, &key, one);
         }
-        for element in &self.args[1..] {
-            self.transaction.end_if_own(database, &key, Some(element));
-        }
-        Ok(())
+        // Otherwise the keyspace knows better.
+        if all_had_times { Ok(()) } else { Err(Reason::Unknown) }
     }
 
     fn live(&mut self, time: Time) -> Outcome {
@@ -338,17 +339,22 @@ impl Call<'_, '_, '_> {
         Ok(())
     }
 
-    /// `XCLAIM key group consumer 0 id TIME ms RETRYCOUNT count FORCE JUSTID`, as journals have it.
+    /// `XCLAIM key group consumer 0 id TIME ms RETRYCOUNT count FORCE JUSTID LASTID id`, as journals
+    /// have it.
     fn claim(&mut self) -> Outcome {
         let (group, consumer) = (boxed(self.arg(1)?), boxed(self.arg(2)?));
         let id = id(self.arg(4)?)?;
-        let at = self.args.iter().position(|word| word.eq_ignore_ascii_case(b"RETRYCOUNT"));
-        let count = at.and_then(|at| self.args.get(at + 1)).ok_or(Reason::Unknown)?;
-        let count = u64::try_from(number(count)?).map_err(|_| Reason::Malformed)?;
-        let last = self.args.iter().position(|word| word.eq_ignore_ascii_case(b"LASTID"));
-        let last = last.and_then(|at| self.args.get(at + 1)).map(|last| self::id(last)).transpose()?;
-        let entries = [(id, count)];
-        self.transaction.group_claim(self.database, &self.key, &group, &consumer, &entries, last);
+        let options = self.args.get(5..).unwrap_or_default();
+        let option = |name: &[u8]| {
+            let at = options.iter().position(|word| word.eq_ignore_ascii_case(name))?;
+            options.get(at + 1).copied()
+        };
+        let count = number(option(b"RETRYCOUNT").ok_or(Reason::Unknown)?)?;
+        let count = u64::try_from(count).map_err(|_| Reason::Malformed)?;
+        let delivered_ms = option(b"TIME").map_or(Ok(self.now_ms), |text| time(text, 1))?;
+        let last = option(b"LASTID").map(self::id).transpose()?;
+        let entries = [(id, Pending { consumer, delivered_ms, count })];
+        self.transaction.group_claim(self.database, &self.key, &group, &entries, last);
         Ok(())
     }
 
@@ -371,7 +377,7 @@ impl Call<'_, '_, '_> {
             b"DESTROY" => self.transaction.group_destroy(database, &key, &group),
             b"CREATECONSUMER" => {
                 let consumer = boxed(self.arg(3)?);
-                self.transaction.group_deliver(database, &key, &group, &consumer, &[]);
+                self.transaction.group_consumer(database, &key, &group, &consumer);
             }
             b"DELCONSUMER" => {
                 let consumer = boxed(self.arg(3)?);

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use braid_active::change::Kind;
 use braid_active::effect::{Effect, Unit};
 use braid_active::replica::{Settings, State};
-use braid_active::{Name, Region, Rules, Stamp, Transaction, Vector, wire};
+use braid_active::view::{Until, View};
+use braid_active::{Bytes, Name, Region, Replica, Rules, Stamp, Transaction, Vector, wire};
 use fastrand::Rng;
 
 use crate::commands::{Client, NAMES};
@@ -171,6 +172,8 @@ impl World {
 
     /// A client's command or transaction.
     fn command(&mut self, index: usize) -> Result<(), String> {
+        // A keyspace does not show to its client what has come to its end.
+        self.expire(index)?;
         let now_ms = self.servers[index].now(self.now_ms);
         let count = if self.random.u8(0..5) == 0 { 3 } else { 1 };
         let (mut outcome, names) = (Ok(()), std::mem::take(&mut self.names));
@@ -217,7 +220,13 @@ impl World {
     fn expire(&mut self, index: usize) -> Result<(), String> {
         let now_ms = self.servers[index].now(self.now_ms);
         self.servers[index].raise_ceiling(now_ms);
-        match self.servers[index].replica.expire(now_ms) {
+        let due = due(&self.servers[index].replica, now_ms);
+        let ended = |transaction: &mut Transaction| {
+            for (database, name, element) in &due {
+                transaction.end(*database, name, element.as_deref());
+            }
+        };
+        match self.servers[index].replica.execute(now_ms, ended) {
             Ok(Some(unit)) => self.made(index, unit),
             Ok(None) => Ok(()),
             Err(error) => Err(error.to_string()),
@@ -483,6 +492,28 @@ impl World {
         }
         Ok(())
     }
+}
+
+/// Keys and elements whose times have come.
+fn due(replica: &Replica, now_ms: u64) -> Vec<(u32, Name, Option<Bytes>)> {
+    let mut due = Vec::new();
+    for (database, name, view, until) in replica.views() {
+        if until.is_some_and(|time| time <= now_ms) {
+            due.push((database, name.clone(), None));
+            continue;
+        }
+        let elements: Vec<(Bytes, Until)> = match view {
+            View::Set(members) => members,
+            View::Hash(fields) => fields.into_iter().map(|(field, _, until)| (field, until)).collect(),
+            View::SortedSet(members) => members.into_iter().map(|(one, _, until)| (one, until)).collect(),
+            _ => continue,
+        };
+        let ended = elements.into_iter().filter(|(_, until)| until.is_some_and(|time| time <= now_ms));
+        due.extend(ended.map(|(element, _)| (database, name.clone(), Some(element))));
+    }
+    // The same history for a seed, always.
+    due.sort();
+    due
 }
 
 /// The first key that differs.

@@ -5,9 +5,9 @@
 //! RESTORE ...). For these, what the keyspace has now is written to the shadow: their keys are
 //! compared, and elements that differ are written, as one unit.
 
-use braid_active::changes_between::Shown;
 use braid_active::replica::{Replica, Settings, State};
 use braid_active::translate::{Request, Values, shown, translate};
+use braid_active::view::Shown;
 use braid_active::{Region, Stamp};
 use braid_keyspace::Txn;
 use braid_keyspace::txn::KeyRef;
@@ -68,5 +68,5 @@ pub(super) fn shown_by(
         requests.iter().map(|words| words.iter().map(|word| &word[..]).collect()).collect();
     let requests: Vec<Request<'_>> = args.iter().map(|args| Request { database: *db, args }).collect();
     translate(&mut scratch, values, now_ms, &requests).ok()?;
-    Some(shown(&scratch, *db, key, 0))
+    Some(shown(&scratch, *db, key))
 }

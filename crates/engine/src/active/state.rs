@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
 
@@ -13,6 +14,7 @@ use braid_config::Config;
 use braid_journal::Reader;
 use parking_lot::Mutex;
 
+use super::on_disk::OnDisk;
 use super::outbox::Outbox;
 
 /// The version of what servers say to each other. Others are refused.
@@ -80,6 +82,8 @@ pub struct Active {
     /// For the thread, when it starts.
     pub(super) inbox: Mutex<Option<Receiver<Order>>>,
     pub(super) reader: Mutex<Option<Reader>>,
+    /// How far the log on disk goes.
+    pub(crate) on_disk: OnDisk,
     /// The files have been read: peers may ask.
     pub(crate) is_ready: AtomicBool,
     /// Why nothing can be written any more, if so.
@@ -105,6 +109,7 @@ pub(crate) fn of_config(config: &Config) -> Result<Option<Active>, String> {
         orders,
         inbox: Mutex::new(Some(inbox)),
         reader: Mutex::default(),
+        on_disk: OnDisk::default(),
         is_ready: AtomicBool::new(false),
         trouble: Mutex::default(),
     }))
@@ -113,6 +118,30 @@ pub(crate) fn of_config(config: &Config) -> Result<Option<Active>, String> {
 impl Active {
     pub(crate) fn region(&self) -> Option<Region> {
         Region::new(self.me.lock().region)
+    }
+
+    /// Has the thread bring everything to disk soon.
+    pub(crate) fn ask_for_disk(&self) {
+        if self.on_disk.ask() {
+            let _ = self.orders.send(Order::ToDisk);
+        }
+    }
+
+    /// Whether the journal up to an offset is in the log on disk; false if that cannot be written,
+    /// nothing if it has to be waited for.
+    pub(crate) fn progress_on_disk(&self, offset: u64) -> Option<bool> {
+        if self.is_ready.load(Relaxed) { self.on_disk.progress(offset) } else { Some(true) }
+    }
+
+    /// Waits for [`Active::progress_on_disk`].
+    pub(crate) fn wait_until_on_disk(&self, offset: u64) -> bool {
+        loop {
+            if let Some(outcome) = self.progress_on_disk(offset) {
+                return outcome;
+            }
+            self.ask_for_disk();
+            self.on_disk.wait(offset);
+        }
     }
 }
 
@@ -152,6 +181,8 @@ pub(crate) enum Order {
     Settled,
     /// A region has more on disk than was known.
     OnDisk,
+    /// Replies wait until everything is on disk.
+    ToDisk,
     /// The server ends: nothing more is journalled.
     End {
         answer: SyncSender<()>,

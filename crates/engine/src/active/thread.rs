@@ -181,17 +181,19 @@ impl<'e> Thread<'e> {
         self.duties();
         let keys = self.replica.views().count();
         log::info!("Active-active: this server is region {}, with {keys} keys", self.manifest.region);
-        log::warn!("Warning: active-replica is experimental and has known faults (docs/active-active.md)");
+        log::warn!("Warning: active-replica is experimental (docs/active-active.md)");
     }
 
     fn run(mut self, inbox: &Receiver<Order>) {
         loop {
+            self.active.on_disk.take_question();
             let has_moved = self.read_journal();
             self.throttle();
             if self.all_dirty || !self.dirty.is_empty() {
                 self.settle();
             }
             self.flush();
+            self.sync_for_replies();
             if has_moved {
                 self.last_active = Instant::now();
             }
@@ -251,7 +253,8 @@ impl<'e> Thread<'e> {
             Order::ChangeRegion { taken } => self.change_region(taken),
             Order::Settled => self.store_manifest(),
             Order::OnDisk => self.has_acknowledgements = true,
-            Order::End { .. } => {}
+            // The loop of the thread does it.
+            Order::ToDisk | Order::End { .. } => {}
         }
     }
 
@@ -272,6 +275,8 @@ impl<'e> Thread<'e> {
     fn flush(&mut self) {
         if !self.pending.is_empty() {
             if let Err(error) = self.files.flush() {
+                self.active.on_disk.note_failure();
+                self.engine.ring_for_disk();
                 self.note_trouble(format!("its log cannot be written: {error}"));
                 return;
             }

@@ -86,7 +86,29 @@ impl Thread<'_> {
 
     /// Forces the log to disk once a second, which is what this region acknowledges.
     fn sync(&mut self) {
-        if !self.has_unsynced || self.last_sync.elapsed() < SYNC {
+        let has_news = self.has_unsynced || self.active.on_disk.offset() < self.logged_until();
+        if has_news && self.last_sync.elapsed() >= SYNC {
+            self.sync_now();
+        }
+    }
+
+    /// With `appendfsync always` replies wait for the log as well, so it is forced to disk each time.
+    pub(super) fn sync_for_replies(&mut self) {
+        let is_wanted = self.engine.sync_writes.waits_for_disk();
+        if is_wanted && self.active.on_disk.offset() < self.logged_until() {
+            self.sync_now();
+        }
+    }
+
+    /// The journal up to here has become units in the log, or has none.
+    fn logged_until(&self) -> u64 {
+        self.reader.position() - self.buffer.len() as u64
+    }
+
+    fn sync_now(&mut self) {
+        let until = self.logged_until();
+        let waits = !self.pending.is_empty() || self.all_dirty || !self.dirty.is_empty();
+        if waits {
             return;
         }
         self.last_sync = Instant::now();
@@ -96,9 +118,15 @@ impl Thread<'_> {
             Ok(()) => {
                 self.has_unsynced = false;
                 self.note_on_disk(logged);
+                self.active.on_disk.note(until);
+                self.engine.tell_durable();
                 self.active.trouble.lock().clear();
             }
-            Err(error) => self.note_trouble(format!("its log cannot be forced to disk: {error}")),
+            Err(error) => {
+                self.active.on_disk.note_failure();
+                self.engine.ring_for_disk();
+                self.note_trouble(format!("its log cannot be forced to disk: {error}"));
+            }
         }
     }
 
@@ -157,7 +185,22 @@ impl Thread<'_> {
         self.active.outbox.lock().on_disk.remove(&region);
         self.store_manifest();
         self.replica.remove_region(region);
+        self.remove_inherited();
         log::info!("Active-active: region {number} is gone for good");
+    }
+
+    /// Removes what has ended here and a region that is gone was to remove, if that has become this
+    /// region's to do.
+    fn remove_inherited(&mut self) {
+        if self.replica.needs_ceiling(unix_ms() as u64) {
+            self.raise_ceiling();
+        }
+        match self.replica.remove_inherited(unix_ms() as u64) {
+            Ok(Some(unit)) => self.keep_own(&unit),
+            Ok(None) => {}
+            Err(refusal) => self.note_trouble(refusal.to_string()),
+        }
+        self.flush();
     }
 
     /// Takes another number, since a server that others know has this one. What this server has
@@ -217,7 +260,10 @@ impl Thread<'_> {
         }
         self.flush();
         match self.begin_generation(true) {
-            Ok(()) => log::info!("Active-active: everything is on disk"),
+            Ok(()) => {
+                self.active.on_disk.note(u64::MAX);
+                log::info!("Active-active: everything is on disk");
+            }
             Err(error) => log::warn!("Active-active: {error}; what is in the log comes back"),
         }
     }

@@ -4,13 +4,13 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use braid_active::changes_between::Shown;
 use braid_active::difference::{
     Difference, OwnedRequest, apply_with_difference, merge_with_difference, whole,
 };
 use braid_active::effect::Unit;
 use braid_active::replica::State;
 use braid_active::translate::{agree, shown};
+use braid_active::view::Shown;
 use braid_active::{Applied, Name, Refusal};
 use braid_base::clock::unix_ms;
 use braid_base::gate::World;
@@ -27,6 +27,10 @@ use crate::replication::FOR_ACTIVE;
 
 /// Units that are applied, and keys that are read, while the world is stopped once.
 const UNITS: usize = 256;
+/// Bytes of the journal that may be left to read while the world is stopped, and how often the
+/// thread tries to get there before.
+const READ_WHILE_STOPPED: u64 = 64 << 10;
+const CATCH_UPS: usize = 4;
 /// How long held changes wait before they look again.
 const LOOK: Duration = Duration::from_millis(1);
 /// Keys that become one unit.
@@ -52,6 +56,15 @@ impl Thread<'_> {
     /// Does something with the world stopped and the shadow equal to the keyspace.
     fn in_world<R>(&mut self, work: impl FnOnce(&mut Self, &mut Txn<'_>) -> R) -> R {
         let engine = self.engine;
+        // Most of the journal is read while clients go on: what they write meanwhile is less.
+        for _ in 0..CATCH_UPS {
+            let until = engine.keyspace.journal.complete();
+            if until - self.reader.position() < READ_WHILE_STOPPED {
+                break;
+            }
+            while self.reader.position() < until && self.read_journal() {}
+            self.throttle();
+        }
         let world = engine.world_of_active(self.throttled_until_ms > 0);
         // Nobody appends any more.
         while self.read_journal() {}
@@ -85,7 +98,7 @@ impl Thread<'_> {
                     self.note_unmergeable(name);
                     continue;
                 };
-                if there != shown(&self.replica, name.0, &name.1, 0) {
+                if there != shown(&self.replica, name.0, &name.1) {
                     all.push((name.0, Name::from(&name.1[..]), there));
                 }
             }
@@ -201,7 +214,7 @@ impl Thread<'_> {
         let now_ms = unix_ms() as u64;
         let mut difference = Difference::default();
         let outcome = work(self, now_ms, &mut difference);
-        let requests = difference.finish(&mut self.replica, now_ms);
+        let requests = difference.finish(&self.replica);
         self.run_requests(txn, &requests);
         outcome
     }

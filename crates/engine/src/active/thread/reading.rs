@@ -123,7 +123,12 @@ impl Thread<'_> {
         }
         // A command may name another database than its own (MOVE, COPY).
         let databases = self.engine.keyspace.databases();
-        for (_, args) in requests {
+        for (db, args) in requests {
+            if args[0] == EXPIRED {
+                // What had no time here.
+                self.dirty.insert((*db, args[1].into()));
+                continue;
+            }
             let Some(command) = command_of(self.engine, args) else { continue };
             if command.spec.scope_of(args) == Scope::World {
                 self.all_dirty = true;

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Requests that bring a keyspace from one view of a key to another. Only elements that differ are
+//! touched; what no request can do that way (an entry in the middle of a stream or list, another
+//! type) is written anew.
+//!
+//! The two views may be of a part of a collection: of the elements that may differ.
+
+use std::collections::BTreeMap;
+
+use crate::Bytes;
+use crate::place::Side;
+use crate::stream::{Fields, GroupView, Id};
+use crate::view::{Shown, Until, View};
+
+/// Elements of a request at most.
+const ELEMENTS: usize = 512;
+
+/// Requests that change one database.
+pub struct Requests {
+    pub database: u32,
+    pub all: Vec<Vec<Vec<u8>>>,
+}
+
+impl Requests {
+    pub fn new(database: u32) -> Requests {
+        Requests { database, all: Vec::new() }
+    }
+
+    fn push(&mut self, words: &[&[u8]]) {
+        self.all.push(words.iter().map(|word| word.to_vec()).collect());
+    }
+
+    /// Several requests with the same begin, of not too many elements each.
+    fn spread(&mut self, head: &[&[u8]], elements: &[Vec<&[u8]>]) {
+        for some in elements.chunks(ELEMENTS) {
+            let words: Vec<&[u8]> = head.iter().copied().chain(some.iter().flatten().copied()).collect();
+            self.push(&words);
+        }
+    }
+
+    /// A member's time, by the commands of a type.
+    fn element_time(&mut self, prefix: &str, key: &[u8], element: &[u8], until: Until) {
+        let at = until.map(|time| time.to_string());
+        let name = format!("{prefix}{}", if at.is_some() { "PEXPIREAT" } else { "PERSIST" });
+        let mut words: Vec<&[u8]> = vec![name.as_bytes(), key];
+        words.extend(at.as_deref().map(str::as_bytes));
+        let word: &[u8] = if prefix == "H" { b"FIELDS" } else { b"MEMBERS" };
+        words.extend([word, b"1", element]);
+        self.push(&words);
+    }
+
+    /// Removes a key, which may be there past its time.
+    pub fn delete(&mut self, key: &[u8]) {
+        self.push(&[b"DEL", key]);
+    }
+
+    /// Removes elements of a collection, which may be there past their times.
+    pub fn delete_elements<'a>(
+        &mut self,
+        key: &[u8],
+        view: &View,
+        elements: impl Iterator<Item = &'a Bytes>,
+    ) {
+        let name: &[u8] = match view {
+            View::Set(_) => b"SREM",
+            View::Hash(_) => b"HDEL",
+            View::SortedSet(_) => b"ZREM",
+            _ => return,
+        };
+        let all: Vec<Vec<&[u8]>> = elements.map(|element| vec![&element[..]]).collect();
+        self.spread(&[name, key], &all);
+    }
+
+    /// Writes a key anew, whatever is there.
+    pub fn rewrite(&mut self, key: &[u8], view: &View, until: Until) {
+        self.delete(key);
+        self.write_view(key, view);
+        self.time(key, None, until);
+    }
+
+    /// Changes a key's time, if it is another.
+    pub fn time(&mut self, key: &[u8], had: Until, until: Until) {
+        match until {
+            Some(time) if had != until => self.push(&[b"PEXPIREAT", key, time.to_string().as_bytes()]),
+            None if had.is_some() => self.push(&[b"PERSIST", key]),
+            _ => {}
+        }
+    }
+
+    /// Brings a key from one view to another.
+    pub fn bring(&mut self, key: &[u8], before: &Shown, after: &Shown) {
+        match (before, after) {
+            (before, after) if before == after => {}
+            (_, None) => self.delete(key),
+            (Some((from, had)), Some((to, until))) if self.goes_on(key, from, *had, to, *until) => {}
+            (_, Some((to, until))) => self.rewrite(key, to, *until),
+        }
+    }
+
+    /// Brings a key that is there from one view to another of the same type. False if it has to be
+    /// written anew; there are no requests then.
+    pub fn goes_on(&mut self, key: &[u8], from: &View, had: Until, to: &View, until: Until) -> bool {
+        if !self.bring_view(key, from, to) {
+            return false;
+        }
+        let is_string = matches!(to, View::String(_) | View::HyperLogLog(_));
+        // SET takes the time away.
+        let had = had.filter(|_| !is_string || from == to);
+        self.time(key, had, until);
+        true
+    }
+
+    fn bring_view(&mut self, key: &[u8], from: &View, to: &View) -> bool {
+        match (from, to) {
+            (View::String(from), View::String(to)) => {
+                if from != to {
+                    self.push(&[b"SET", key, to]);
+                }
+            }
+            (View::HyperLogLog(from), View::HyperLogLog(registers)) => {
+                if from != registers {
+                    self.push(&[b"SET", key, &dense(registers)]);
+                }
+            }
+            (View::Set(from), View::Set(to)) => self.bring_set(key, from, to),
+            (View::Hash(from), View::Hash(to)) => self.bring_hash(key, from, to),
+            (View::SortedSet(from), View::SortedSet(to)) => self.bring_sorted_set(key, from, to),
+            (View::List(from), View::List(to)) => return self.bring_list(key, from, to),
+            (
+                View::Stream { entries: from, last: from_last, groups: from_groups },
+                View::Stream { entries, last, groups },
+            ) => {
+                let had: BTreeMap<Id, &Fields> = from.iter().map(|(id, fields)| (*id, fields)).collect();
+                let new = entries.iter().filter(|(id, fields)| had.get(id) != Some(&fields));
+                let new: Vec<&(Id, Fields)> = new.collect();
+                if new.iter().any(|(id, _)| id <= from_last) || last < from_last {
+                    return false;
+                }
+                self.add_entries(key, new.into_iter());
+                self.bring_groups(key, from_groups, groups);
+                let kept: BTreeMap<Id, ()> = entries.iter().map(|(id, _)| (*id, ())).collect();
+                let gone = from.iter().map(|(id, _)| *id).filter(|id| !kept.contains_key(id));
+                let gone: Vec<String> = gone.map(id_text).collect();
+                let gone: Vec<Vec<&[u8]>> = gone.iter().map(|id| vec![id.as_bytes()]).collect();
+                self.spread(&[b"XDEL", key], &gone);
+                if entries.last().map_or(*from_last, |(id, _)| *id.max(from_last)) != *last {
+                    self.push(&[b"XSETID", key, id_text(*last).as_bytes()]);
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn bring_set(&mut self, key: &[u8], from: &[(Bytes, Until)], to: &[(Bytes, Until)]) {
+        let had: BTreeMap<&Bytes, Until> = from.iter().map(|(member, until)| (member, *until)).collect();
+        let added = to.iter().filter(|(member, _)| !had.contains_key(member));
+        let added: Vec<Vec<&[u8]>> = added.map(|(member, _)| vec![&member[..]]).collect();
+        self.spread(&[b"SADD", key], &added);
+        let gone = gone_of(from.iter().map(|(one, ..)| one), to.iter().map(|(one, ..)| one));
+        self.spread(&[b"SREM", key], &gone);
+        for (member, until) in to {
+            if had.get(member).copied().flatten() != *until {
+                self.element_time("S", key, member, *until);
+            }
+        }
+    }
+
+    fn bring_hash(&mut self, key: &[u8], from: &[(Bytes, Bytes, Until)], to: &[(Bytes, Bytes, Until)]) {
+        let had: BTreeMap<&Bytes, (&Bytes, Until)> =
+            from.iter().map(|(field, value, until)| (field, (value, *until))).collect();
+        let is_new =
+            |(field, value, until): &&(Bytes, Bytes, Until)| had.get(field) != Some(&(value, *until));
+        let new: Vec<_> = to.iter().filter(is_new).collect();
+        let pairs: Vec<Vec<&[u8]>> =
+            new.iter().map(|(field, value, _)| vec![&field[..], &value[..]]).collect();
+        self.spread(&[b"HSET", key], &pairs);
+        let gone = gone_of(from.iter().map(|(one, ..)| one), to.iter().map(|(one, ..)| one));
+        self.spread(&[b"HDEL", key], &gone);
+        // HSET has taken the times away.
+        for (field, _, until) in new.into_iter().filter(|(.., until)| until.is_some()) {
+            self.element_time("H", key, field, *until);
+        }
+    }
+
+    fn bring_sorted_set(&mut self, key: &[u8], from: &[(Bytes, f64, Until)], to: &[(Bytes, f64, Until)]) {
+        let had: BTreeMap<&Bytes, (f64, Until)> =
+            from.iter().map(|(member, score, until)| (member, (*score, *until))).collect();
+        let is_new =
+            |(member, score, until): &&(Bytes, f64, Until)| had.get(member) != Some(&(*score, *until));
+        let new: Vec<_> = to.iter().filter(is_new).collect();
+        let scores: Vec<String> = new.iter().map(|(_, score, _)| score_text(*score)).collect();
+        let pairs: Vec<Vec<&[u8]>> = new
+            .iter()
+            .zip(&scores)
+            .map(|((member, ..), score)| vec![score.as_bytes(), &member[..]])
+            .collect();
+        self.spread(&[b"ZADD", key], &pairs);
+        let gone = gone_of(from.iter().map(|(one, ..)| one), to.iter().map(|(one, ..)| one));
+        self.spread(&[b"ZREM", key], &gone);
+        // ZADD has taken the times away.
+        for (member, _, until) in new.into_iter().filter(|(.., until)| until.is_some()) {
+            self.element_time("Z", key, member, *until);
+        }
+    }
+
+    fn bring_list(&mut self, key: &[u8], from: &[Bytes], to: &[Bytes]) -> bool {
+        let (start, end) = common(from, to);
+        let (gone, new) = (from.len() - start - end, &to[start..to.len() - end]);
+        let count = gone.to_string();
+        if end == 0 && start > 0 {
+            if gone > 0 {
+                self.push(&[b"RPOP", key, count.as_bytes()]);
+            }
+            let values: Vec<Vec<&[u8]>> = new.iter().map(|value| vec![&value[..]]).collect();
+            self.spread(&[b"RPUSH", key], &values);
+            return true;
+        }
+        if start == 0 && end > 0 {
+            if gone > 0 {
+                self.push(&[b"LPOP", key, count.as_bytes()]);
+            }
+            let values: Vec<Vec<&[u8]>> = new.iter().rev().map(|value| vec![&value[..]]).collect();
+            self.spread(&[b"LPUSH", key], &values);
+            return true;
+        }
+        from == to
+    }
+
+    /// Replaces so many elements at the ends of a list that keeps some between them. The new ones are
+    /// given away from the middle.
+    pub fn replace_ends(&mut self, key: &[u8], ends: [(Side, usize, Vec<&Bytes>); 2]) {
+        for (side, gone, new) in ends {
+            let (pop, push): (&[u8], &[u8]) = match side {
+                Side::Left => (b"LPOP", b"LPUSH"),
+                Side::Right => (b"RPOP", b"RPUSH"),
+            };
+            if gone > 0 {
+                self.push(&[pop, key, gone.to_string().as_bytes()]);
+            }
+            let values: Vec<Vec<&[u8]>> = new.iter().map(|value| vec![&value[..]]).collect();
+            self.spread(&[push, key], &values);
+        }
+    }
+
+    fn add_entries<'a>(&mut self, key: &[u8], entries: impl Iterator<Item = &'a (Id, Fields)>) {
+        for (id, fields) in entries {
+            let id = id_text(*id);
+            let mut words: Vec<&[u8]> = vec![b"XADD", key, id.as_bytes()];
+            words.extend(fields.iter().map(|field| &field[..]));
+            self.push(&words);
+        }
+    }
+
+    /// Writes a key that is not there.
+    fn write_view(&mut self, key: &[u8], view: &View) {
+        match view {
+            View::List(values) => {
+                let values: Vec<Vec<&[u8]>> = values.iter().map(|value| vec![&value[..]]).collect();
+                self.spread(&[b"RPUSH", key], &values);
+            }
+            View::Stream { entries, last, groups } => {
+                match entries.is_empty() {
+                    // Only so is an empty stream made.
+                    true => self.push(&[b"XADD", key, b"MAXLEN", b"0", b"0-1", b"x", b"y"]),
+                    false => self.add_entries(key, entries.iter()),
+                }
+                self.push(&[b"XSETID", key, id_text(*last).as_bytes()]);
+                self.bring_groups(key, &[], groups);
+            }
+            View::String(text) => self.push(&[b"SET", key, text]),
+            View::HyperLogLog(registers) => self.push(&[b"SET", key, &dense(registers)]),
+            View::Set(to) => self.bring_set(key, &[], to),
+            View::Hash(to) => self.bring_hash(key, &[], to),
+            View::SortedSet(to) => self.bring_sorted_set(key, &[], to),
+        }
+    }
+
+    fn bring_groups(&mut self, key: &[u8], from: &[(Bytes, GroupView)], to: &[(Bytes, GroupView)]) {
+        let had: BTreeMap<&Bytes, &GroupView> = from.iter().map(|(name, group)| (name, group)).collect();
+        let kept: BTreeMap<&Bytes, &GroupView> = to.iter().map(|(name, group)| (name, group)).collect();
+        for name in had.keys().filter(|name| !kept.contains_key(**name)) {
+            self.push(&[b"XGROUP", b"DESTROY", key, name]);
+        }
+        for (name, group) in to {
+            let delivered = id_text(group.delivered);
+            let empty = GroupView { delivered: group.delivered, ..GroupView::default() };
+            let before = match had.get(name) {
+                Some(before) => *before,
+                None => {
+                    self.push(&[b"XGROUP", b"CREATE", key, name, delivered.as_bytes()]);
+                    &empty
+                }
+            };
+            self.bring_group(key, name, before, group);
+            // Last: no claim moves it.
+            if before.delivered != group.delivered {
+                self.push(&[b"XGROUP", b"SETID", key, name, delivered.as_bytes()]);
+            }
+        }
+    }
+
+    fn bring_group(&mut self, key: &[u8], name: &[u8], before: &GroupView, group: &GroupView) {
+        for consumer in group.consumers.iter().filter(|one| before.consumers.binary_search(one).is_err()) {
+            self.push(&[b"XGROUP", b"CREATECONSUMER", key, name, consumer]);
+        }
+        for (id, pending) in group.pending.iter().filter(|(id, one)| before.pending.get(id) != Some(one)) {
+            let (id, time) = (id_text(*id), pending.delivered_ms.to_string());
+            let (count, delivered) = (pending.count.to_string(), id_text(group.delivered));
+            let claim: [&[u8]; 8] =
+                [b"XCLAIM", key, name, &pending.consumer, b"0", id.as_bytes(), b"TIME", time.as_bytes()];
+            let options: [&[u8]; 6] =
+                [b"RETRYCOUNT", count.as_bytes(), b"FORCE", b"JUSTID", b"LASTID", delivered.as_bytes()];
+            self.push(&[&claim[..], &options[..]].concat());
+        }
+        let gone = before.pending.keys().filter(|id| !group.pending.contains_key(id));
+        let gone: Vec<String> = gone.map(|id| id_text(*id)).collect();
+        let gone: Vec<Vec<&[u8]>> = gone.iter().map(|id| vec![id.as_bytes()]).collect();
+        self.spread(&[b"XACK", key, name], &gone);
+        for consumer in before.consumers.iter().filter(|one| group.consumers.binary_search(one).is_err()) {
+            self.push(&[b"XGROUP", b"DELCONSUMER", key, name, consumer]);
+        }
+    }
+}
+
+/// Elements that are gone, each as what a request names.
+fn gone_of<'a>(
+    from: impl Iterator<Item = &'a Bytes>,
+    to: impl Iterator<Item = &'a Bytes>,
+) -> Vec<Vec<&'a [u8]>> {
+    let kept: std::collections::BTreeSet<&Bytes> = to.collect();
+    from.filter(|one| !kept.contains(one)).map(|one| vec![&one[..]]).collect()
+}
+
+/// How many elements two lists have in common at the begin, and at the end of the rest.
+pub(crate) fn common(from: &[Bytes], to: &[Bytes]) -> (usize, usize) {
+    let start = from.iter().zip(to).take_while(|(one, other)| one == other).count();
+    let rest = from[start..].iter().rev().zip(to[start..].iter().rev());
+    (start, rest.take_while(|(one, other)| one == other).count())
+}
+
+fn id_text(id: Id) -> String {
+    format!("{}-{}", id.ms, id.sequence)
+}
+
+fn score_text(score: f64) -> String {
+    match score {
+        f64::INFINITY => "inf".into(),
+        f64::NEG_INFINITY => "-inf".into(),
+        // The shortest text that reads as the same number.
+        score => format!("{score:?}"),
+    }
+}
+
+/// A HyperLogLog's value in its dense form, without a cached count.
+fn dense(registers: &[(u16, u8)]) -> Vec<u8> {
+    let mut value = b"HYLL\0\0\0\0\0\0\0\0\0\0\0\x80".to_vec();
+    let head = value.len();
+    value.resize(head + 12288, 0);
+    for (register, rank) in registers {
+        let bit = usize::from(*register) * 6;
+        let (byte, shift) = (head + bit / 8, bit % 8);
+        value[byte] |= rank << shift;
+        if shift > 2 {
+            value[byte + 1] |= rank >> (8 - shift);
+        }
+    }
+    value
+}
