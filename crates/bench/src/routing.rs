@@ -6,7 +6,8 @@
 //! slower than the others, requests that would wait for it are drawn again, unless keys come in
 //! sequence: then all of them count.)
 //!
-//! A redirected request (MOVED) is sent again, to the right node; its latency counts from then. ASK, TRYAGAIN and CLUSTERDOWN are error replies.
+//! A redirected request (MOVED) is sent again, to the right node; its latency counts from then.
+//! ASK, TRYAGAIN and CLUSTERDOWN are error replies.
 //!
 //! HOT PATH: one copy of each request, and its key's slot.
 
