@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Text of configuration files: splitting a line into arguments, and quoting an argument.
 //!
-//! The line syntax is that of redis.conf and of inline commands ([`braid_resp::inline`]). This module
-//! knows bytes, not directives.
+//! The line syntax is that of redis.conf and of inline commands ([`braid_resp::inline`]). This
+//! module knows bytes, not directives.
 
 use braid_resp::inline;
 
