@@ -283,8 +283,9 @@ impl Engine {
     }
 
     pub(crate) fn set_loading(&self, is_loading: bool) {
-        self.attention.set(LOADING, is_loading);
+        // What INFO tells comes last: CONFIG SET works when the load is said to be over.
         self.config.set_loading(is_loading);
+        self.attention.set(LOADING, is_loading);
         // Loading publishes no events.
         self.apply_settings();
     }

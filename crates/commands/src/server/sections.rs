@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock;
-use braid_clients::attention::LOADING_BESIDE;
+use braid_clients::attention::{LOADING, LOADING_BESIDE};
 use braid_clients::client_flags;
 use braid_config::Config;
 use braid_engine::Engine;
@@ -301,8 +301,10 @@ fn memory(fields: &mut Fields<'_>) {
 fn persistence(fields: &mut Fields<'_>) {
     let engine = fields.engine;
     let state = &engine.persistence;
-    let is_beside = engine.attention.get() & LOADING_BESIDE != 0;
-    let is_loading = state.progress.active.load(Relaxed) && !is_beside;
+    let attention = engine.attention.get();
+    let is_beside = attention & LOADING_BESIDE != 0;
+    // Also until commands are served again, so that a client that waits for the end is not refused.
+    let is_loading = (state.progress.active.load(Relaxed) || attention & LOADING != 0) && !is_beside;
     fields.field("loading", u8::from(is_loading));
     let save = &engine.background_save;
     let active = save.active.load(Relaxed);

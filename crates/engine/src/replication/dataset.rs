@@ -133,8 +133,8 @@ impl Engine {
     }
 
     fn set_loading_beside(&self, is_loading: bool) {
-        self.attention.set(LOADING_BESIDE, is_loading);
         self.config.set_loading(is_loading);
+        self.attention.set(LOADING_BESIDE, is_loading);
     }
 
     /// Stops the world for the link's thread, if the link is wanted still.
