@@ -14,7 +14,7 @@ fn step(cluster: &Cluster, request: &str) -> (String, Vec<String>) {
     let reply = cluster.call(request);
     let Value::Array(mut parts) = reply else { panic!("{request}: {reply}") };
     let Some(Value::Array(keys)) = parts.pop() else { panic!("{request}: no keys") };
-    (parts.remove(0).text(), keys.into_iter().map(Value::text).collect())
+    (parts.remove(0).text(), keys.iter().map(Value::text).collect())
 }
 
 /// How often each key is found by a walk. `between` is called after each step with the number of

@@ -10,7 +10,6 @@ use braid_base::Padded;
 use braid_base::gate::{Gate, World};
 use braid_base::hash::KeyHasher;
 use braid_base::lock::ShardLock;
-use braid_base::prefetch::{CACHE_LINE, prefetch};
 use braid_base::slots::Slots;
 use braid_journal::Journal;
 
@@ -28,25 +27,20 @@ use crate::waiters::{AwaitedKeys, WaitQueues};
 use crate::watch::{Readers, Watchers};
 
 /// One lock and the data under it: the same slice of the hash range in every database.
-///
-/// What a command on a key of database 0 looks at is one cache line: with a shard per hash slot
-/// they are so many that a second one would not be in the processor's cache.
-#[repr(C, align(128))]
+#[repr(align(128))]
 pub struct Shard {
     /// Guards all fields below.
     pub lock: ShardLock,
     first: Table,
-    /// Watched keys.
-    pub watchers: Watchers,
     /// A database other than 0 has had a key here. Most servers use database 0 only, so walks of
     /// all tables can skip the others.
     others_used: AtomicBool,
     others: Box<[Table]>,
     /// Tables of a dataset that is being built (`staging.rs`).
     pub(crate) staged: OnceLock<Box<[Table]>>,
+    /// Watched keys.
+    pub watchers: Watchers,
 }
-
-const _: () = assert!(std::mem::offset_of!(Shard, watchers) + size_of::<usize>() <= CACHE_LINE);
 
 impl Shard {
     /// The shard's table in a database.
@@ -355,13 +349,6 @@ impl Keyspace {
     /// Moves the access clock to `now_ms`; called a few times a second.
     pub fn tick(&self, now_ms: i64) {
         self.clock.store((now_ms / 1000) as u32, Relaxed);
-    }
-
-    /// Fetches the shard of a key's hash into the cache. Of use where there are so many shards that
-    /// they are not in it.
-    #[inline]
-    pub fn prefetch_shard(&self, hash: u64) {
-        prefetch(std::ptr::from_ref(self.shard(self.shard_of(hash))));
     }
 
     /// Fetches the bucket of a key's hash into the cache.

@@ -22,7 +22,6 @@ type Names = HashMap<(u32, Box<[u8]>), Vec<Arc<AtomicBool>>, foldhash::fast::Ran
 
 /// Clients interested in keys of one shard.
 #[derive(Default)]
-#[repr(C)]
 pub struct Watchers {
     /// Number of watches, places in queues of waiters and keys that clients have read; plus one
     /// while a client tracks all changes (broadcasting mode).

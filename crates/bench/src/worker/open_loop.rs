@@ -31,6 +31,7 @@ impl Worker {
         let mut drain = Drain::default();
         loop {
             let now = run.nanos(Ticks::now());
+            let was_over = run.ended;
             run.look_for_the_end();
             while !run.ended && next as u64 <= now {
                 let is_over = run.pass.duration.is_some_and(|duration| next as u128 >= duration.as_nanos());
@@ -45,7 +46,9 @@ impl Worker {
             }
             if run.router.is_some() {
                 touched.clear();
-                self.send_routed(run, turn)?;
+                if !was_over {
+                    self.send_routed(run, turn)?;
+                }
             }
             for place in touched.drain(..) {
                 self.connections[place].send_due(run)?;
@@ -104,9 +107,6 @@ impl Worker {
     fn send_routed(&mut self, run: &mut Run<'_>, turn: usize) -> Result<(), Failure> {
         if run.router.as_mut().is_some_and(Router::has_new_nodes) {
             self.open_to_new_nodes()?;
-        }
-        if run.ended {
-            return Ok(());
         }
         let all = self.connections.len();
         for place in (turn..all).chain(0..turn.min(all)) {

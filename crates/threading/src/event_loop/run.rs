@@ -116,12 +116,6 @@ impl ClientSet {
             |slab: &mut ClientSlab, request: &Request| slab.get(request.client).map_or(0, |c| c.session.db);
         // A request for the same key as the one before it needs nothing more.
         let mut last = 0;
-        if engine.keyspace.is_by_slot() {
-            for request in group.iter().filter(|request| is_other(request, &mut last)) {
-                engine.keyspace.prefetch_shard(request.prepared.hash);
-            }
-            last = 0;
-        }
         for request in group.iter().filter(|request| is_other(request, &mut last)) {
             engine.keyspace.prefetch_bucket(db(&mut self.slab, request), request.prepared.hash);
         }
