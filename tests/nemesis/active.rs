@@ -16,6 +16,7 @@
 //! elements of lists, whose faults are known (the same section), are not used; `BRAID_LISTS=1` adds
 //! the lists.
 
+mod asking;
 mod clients;
 mod ledger;
 
@@ -29,7 +30,8 @@ use fastrand::Rng;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use self::clients::{Clients, ask};
+use self::asking::ask;
+use self::clients::Clients;
 use self::ledger::Kill;
 use crate::machines::{Machines, SERVERS};
 use crate::system::{PORT, Process};

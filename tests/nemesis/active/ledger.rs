@@ -10,7 +10,7 @@ use std::net::IpAddr;
 
 use braid_tests::Value;
 
-use super::clients::reply;
+use super::asking::reply;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kind {
