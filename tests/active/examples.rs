@@ -33,7 +33,10 @@ fn examples() -> Vec<Example<'static>> {
         let cells: Vec<&str> = line.trim_matches('|').split('|').collect();
         assert_eq!(cells.len(), 4, "{line}");
         let shown = code(cells[3]);
-        assert!(!shown.is_empty() && shown.len() % 2 == 0, "a command, and what it is answered: {line}");
+        assert!(
+            !shown.is_empty() && shown.len().is_multiple_of(2),
+            "a command, and what it is answered: {line}"
+        );
         found.push(Example {
             line,
             before: code(cells[0]),

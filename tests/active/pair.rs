@@ -448,3 +448,36 @@ fn claims_do_not_move_what_a_group_has_read() {
         show(&mut client) == show(&mut peer) && delivered(&mut peer) == "1-1"
     });
 }
+
+/// Both push to a list and remove what they have pushed, as fast as they can: what was removed is
+/// not there in the end, and nothing is there twice.
+#[test]
+#[ignore = "a known fault: docs/active-active.md, Limits"]
+fn removed_list_elements_stay_away_under_load() {
+    let (one, two) = (server(1, &[]), server(2, &[]));
+    link_all(&[&one, &two]);
+    let write = |server: &TestServer, first: u32| -> Vec<String> {
+        let mut client = server.connect();
+        let mut kept = Vec::new();
+        for number in first..first + 3000 {
+            client.call(&format!("RPUSH list {number}"));
+            if number % 3 == 0 {
+                kept.push(number.to_string());
+            } else {
+                assert_eq!(client.call(&format!("LREM list 1 {number}")), Value::Integer(1));
+            }
+        }
+        kept
+    };
+    let mut expected: Vec<String> = std::thread::scope(|scope| {
+        let writers = [(&one, 0), (&one, 10_000), (&two, 20_000), (&two, 30_000)]
+            .map(|(server, first)| scope.spawn(move || write(server, first)));
+        writers.into_iter().flat_map(|writer| writer.join().expect("it has written")).collect()
+    });
+    wait_until_equal(&[&one, &two]);
+    let mut held = texts(&one.connect().call("LRANGE list 0 -1"));
+    held.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(held.len(), expected.len());
+    assert_eq!(held, expected);
+}

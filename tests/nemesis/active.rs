@@ -12,9 +12,11 @@
 //! What counts as acknowledged: a killed server may lose writes of its last milliseconds
 //! (docs/active-active.md, Limits). So before a kill it is asked for ACTIVE DIGEST, which brings
 //! what was acknowledged until then to its log, and what is acknowledged between that and the kill
-//! may be lost or stay. Without a kill every write counts. Expiry times and XCLAIM FORCE, whose
-//! faults are known (the same section), are not used.
+//! may be lost or stay. Without a kill every write counts. Expiry times, XCLAIM FORCE and unique
+//! elements of lists, whose faults are known (the same section), are not used; `BRAID_LISTS=1` adds
+//! the lists.
 
+mod asking;
 mod clients;
 mod ledger;
 
@@ -28,7 +30,8 @@ use fastrand::Rng;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use self::clients::{Clients, ask};
+use self::asking::ask;
+use self::clients::Clients;
 use self::ledger::Kill;
 use crate::machines::{Machines, SERVERS};
 use crate::system::{PORT, Process};

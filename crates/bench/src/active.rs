@@ -48,6 +48,14 @@ const STILL: Duration = Duration::from_secs(5);
 /// A cut that was made: when (in microseconds), and how.
 type Made = (u64, u64, Cut);
 
+/// What has happened while clients wrote.
+struct Written {
+    /// By server, what its clients have done.
+    done: Vec<Vec<Done>>,
+    cuts: Vec<Made>,
+    lags: Lags,
+}
+
 /// Runs, prints, and tells whether the servers agree and hold what was acknowledged.
 pub fn run(options: &Options, stop: &Arc<AtomicBool>) -> Result<bool, String> {
     let mut regions = options
@@ -65,7 +73,7 @@ pub fn run(options: &Options, stop: &Arc<AtomicBool>) -> Result<bool, String> {
     wait_until_linked(&regions, &prefix, stop)?;
     let before = regions.iter().map(Region::figures).collect::<Result<Vec<_>, _>>()?;
     let shared = Shared::new(prefix, options.keys);
-    let (done, cuts, lags) = write(options, &regions, &network, &shared, stop)?;
+    let Written { done, cuts, lags } = write(options, &regions, &network, &shared, stop)?;
     let seconds = shared.start.elapsed().as_secs_f64();
     let (contents, agreed_after) = agree(options, &regions, &shared.prefix)?;
     let judged: Vec<_> = cuts.iter().map(|(begin, end, cut)| (*begin, *end, cut.sides.clone())).collect();
@@ -146,14 +154,14 @@ fn wait_until_linked(regions: &[Region], prefix: &str, stop: &AtomicBool) -> Res
     Ok(())
 }
 
-/// Has clients write while links are cut and healed. What they have done, by server.
+/// Has clients write while links are cut and healed.
 fn write(
     options: &Options,
     regions: &[Region],
     network: &Network,
     shared: &Shared,
     stop: &AtomicBool,
-) -> Result<(Vec<Vec<Done>>, Vec<Made>, Lags), String> {
+) -> Result<Written, String> {
     let mut random = Rng::with_seed(options.seed);
     let weather = Weather::default();
     let clients = regions.len() * options.clients;
@@ -197,7 +205,7 @@ fn write(
         for marker in markers {
             lags.add(marker.join().unwrap_or_else(|_| Err("a marker's thread failed".into()))?);
         }
-        Ok((done, cuts, lags))
+        Ok(Written { done, cuts, lags })
     })
 }
 

@@ -23,6 +23,7 @@ use braid_commands::scripting;
 use braid_commands::server::system::{self, Whose};
 use braid_commands::server::{allocator, hot_keys};
 use braid_engine::Engine;
+use braid_engine::active::report::{ActiveReport, PeerReport};
 use braid_engine::group::report::{GroupReport, SyncWritesReport};
 use braid_engine::replication::report::{LinkReport, ReplicaReport, SendProgress};
 use braid_keyspace::Counters;
@@ -111,6 +112,8 @@ pub struct Scrape<'e> {
     link: Option<(String, LinkReport)>,
     /// The group, if this server is in one.
     group: Option<GroupReport>,
+    /// Active-active replication, in active mode.
+    active: Option<ActiveReport>,
     /// Commands that have been called.
     commands: Vec<(&'e Command, CommandTotals)>,
     used: usize,
@@ -138,6 +141,7 @@ impl<'e> Scrape<'e> {
             replicas: named(engine.replica_reports()),
             link: engine.link_report().map(|report| (report.primary.to_string(), report)),
             group: engine.group_report(),
+            active: engine.active_report(),
             commands,
             used: braid_base::alloc::used_bytes(),
             resident: system::resident_bytes(),
@@ -272,6 +276,21 @@ fn of_sync_writes(
     value: impl FnOnce(&SyncWritesReport) -> u64,
 ) {
     of_group(scrape, samples, |group| Some(value(group.sync_writes.as_ref()?) as f64));
+}
+
+/// A figure of active-active replication, in active mode.
+fn of_active(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&ActiveReport) -> u64) {
+    if let Some(report) = &scrape.active {
+        samples.add(&[("region", &report.region.to_string())], value(report) as f64);
+    }
+}
+
+/// A figure of each peer, with its region, which is empty until it is known.
+fn each_peer(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&PeerReport) -> f64) {
+    for peer in scrape.active.iter().flat_map(|report| &report.peers) {
+        let region = peer.region.map(|region| region.to_string()).unwrap_or_default();
+        samples.add(&[("peer", &peer.address()), ("peer_region", &region)], value(peer));
+    }
 }
 
 fn seconds(ms: i64) -> f64 {
@@ -559,6 +578,28 @@ pub const METRICS: &[Metric] = &[
     }),
     counters("braid_sync_writes_uncertain_total", "Replies that were replaced by UNCERTAIN, or cut off.", |s, to| of_sync_writes(s, to, |counts| counts.uncertain)),
     counters("braid_sync_writes_refused_total", "Writes refused because too few replicas were in sync (NOREPLICAS).", |s, to| of_sync_writes(s, to, |counts| counts.refused)),
+
+    // Active-active replication, in active mode.
+    gauges("braid_active_peer_up", "1 if what a peer has is being received.", |s, to| each_peer(s, to, |peer| yes(peer.is_up))),
+    gauges("braid_active_peer_lag_seconds", "How long the last unit that a peer sent took from its region to here.", |s, to| {
+        each_peer(s, to, |peer| peer.lag_ms as f64 / 1e3);
+    }),
+    counters("braid_active_peer_received_units_total", "Units received from a peer.", |s, to| each_peer(s, to, |peer| peer.units as f64)),
+    counters("braid_active_peer_received_bytes_total", "Bytes of units and copies received from a peer.", |s, to| each_peer(s, to, |peer| peer.bytes as f64)),
+    counters("braid_active_own_units_total", "Units of effects of this server's own clients.", |s, to| of_active(s, to, |report| report.own)),
+    counters("braid_active_merged_units_total", "Units of other regions that were merged.", |s, to| of_active(s, to, |report| report.merged)),
+    counters("braid_active_known_units_total", "Units received that were here already.", |s, to| of_active(s, to, |report| report.known)),
+    counters("braid_active_sent_units_total", "Units that peers have taken.", |s, to| of_active(s, to, |report| report.sent)),
+    counters("braid_active_sent_bytes_total", "Bytes of the units that peers have taken.", |s, to| of_active(s, to, |report| report.sent_bytes)),
+    counters("braid_active_copies_sent_total", "Full copies made for peers.", |s, to| of_active(s, to, |report| report.copies_sent)),
+    counters("braid_active_copies_merged_total", "Full copies of peers that were merged.", |s, to| of_active(s, to, |report| report.copies_merged)),
+    counters("braid_active_type_conflicts_total", "Keys that got two types on different servers; one is hidden.", |s, to| of_active(s, to, |report| report.type_conflicts)),
+    gauges("braid_active_tombstone_keys", "Keys that hold what goes once all regions have acknowledged it.", |s, to| of_active(s, to, |report| report.tombstones)),
+    gauges("braid_active_backlog_bytes", "Units in memory for peers that lack them.", |s, to| of_active(s, to, |report| report.backlog_bytes as u64)),
+    gauges("braid_active_log_bytes", "Size of the log of units.", |s, to| of_active(s, to, |report| report.log_bytes)),
+    gauges("braid_active_files_ok", "0 while the files of active-active replication cannot be written, and nothing is sent.", |s, to| {
+        of_active(s, to, |report| u64::from(report.trouble.is_empty()));
+    }),
 
     // Traffic and errors.
     counter("braid_commands_total", "Commands executed.", |s| s.total(|thread| thread.executed.get())),

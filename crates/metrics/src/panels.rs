@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! JSON data of the page beyond metrics: replication links and the group, the slow log, the
-//! largest keys and the hottest slots. Key names and arguments must not become labels of metrics.
+//! JSON data of the page beyond metrics: replication links, the group and active-active peers, the
+//! slow log, the largest keys and the hottest slots. Key names and arguments must not become labels
+//! of metrics.
 
 use std::cmp::Reverse;
 
@@ -113,6 +114,37 @@ fn group(engine: &Engine) -> Value {
     })
 }
 
+/// Active-active replication and its peers; null without it.
+fn active(engine: &Engine) -> Value {
+    let Some(report) = engine.active_report() else { return Value::Null };
+    let peers = report.peers.iter().map(|peer| {
+        json!({
+            "address": peer.address(),
+            "region": peer.region,
+            "is_up": peer.is_up,
+            "lag_ms": peer.lag_ms,
+            "units": peer.units,
+            "bytes": peer.bytes,
+            "error": peer.error,
+        })
+    });
+    json!({
+        "region": report.region,
+        "members": report.members,
+        "own": report.own,
+        "merged": report.merged,
+        "sent": report.sent,
+        "sent_bytes": report.sent_bytes,
+        "copies_sent": report.copies_sent,
+        "copies_merged": report.copies_merged,
+        "type_conflicts": report.type_conflicts,
+        "tombstones": report.tombstones,
+        "backlog_bytes": report.backlog_bytes,
+        "trouble": report.trouble,
+        "peers": peers.collect::<Vec<_>>(),
+    })
+}
+
 /// The role, the link to a primary, and replicas.
 pub fn replication(engine: &Engine) -> Value {
     let link = engine.link_report().map(|report| {
@@ -149,5 +181,6 @@ pub fn replication(engine: &Engine) -> Value {
         "primary": link,
         "replicas": replicas.collect::<Vec<_>>(),
         "group": group(engine),
+        "active": active(engine),
     })
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Clients that write at one region each, and note what came of it.
 
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -11,16 +11,13 @@ use std::time::{Duration, Instant};
 use braid_tests::{RawClient, Value, words};
 use fastrand::Rng;
 
+use super::asking::connect;
 use super::ledger::{Kind, Operation, What};
-use crate::system::PORT;
 
 const CLIENTS_EACH: usize = 2;
 const PAUSE: Duration = Duration::from_millis(3);
 /// How long a client waits for an answer of a server that may be stopped.
 const PATIENCE: Duration = Duration::from_secs(2);
-const CONNECT_PATIENCE: Duration = Duration::from_millis(300);
-/// An operator's question may take longer.
-const ASK_PATIENCE: Duration = Duration::from_secs(10);
 /// Keys of each kind, and fields that count.
 const KEYS: u8 = 3;
 
@@ -29,27 +26,6 @@ pub struct Clients {
     start: Instant,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<Vec<Operation>>>,
-}
-
-fn connect(address: IpAddr, patience: Duration) -> Option<RawClient> {
-    let socket = TcpStream::connect_timeout(&SocketAddr::new(address, PORT), CONNECT_PATIENCE).ok()?;
-    let mut client = RawClient::from_tcp(socket).ok()?;
-    client.set_patience(patience).ok()?;
-    Some(client)
-}
-
-/// Asks a server something; nothing without an answer, or for an error.
-pub fn ask(address: IpAddr, line: &str) -> Option<String> {
-    let reply = reply(address, line)?;
-    let text = || reply.integer().map_or_else(|| reply.text(), |number| number.to_string());
-    (!reply.is_error()).then(text)
-}
-
-/// The whole reply.
-pub fn reply(address: IpAddr, line: &str) -> Option<Value> {
-    let mut client = connect(address, ASK_PATIENCE)?;
-    client.try_send(&braid_tests::request(line)).ok()?;
-    client.try_read().ok()
 }
 
 impl Clients {
@@ -161,7 +137,8 @@ impl Client {
     }
 
     fn add(&mut self) {
-        let kind = Kind::WITH_ELEMENTS[self.random.usize(..Kind::WITH_ELEMENTS.len())];
+        let kinds = Kind::with_elements();
+        let kind = kinds[self.random.usize(..kinds.len())];
         let element = self.values.fetch_add(1, Relaxed) + 1;
         let key = match kind {
             // Each element is a key of its own.

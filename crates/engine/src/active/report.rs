@@ -18,6 +18,13 @@ pub struct PeerReport {
     pub error: String,
 }
 
+impl PeerReport {
+    /// Host and port, as they are written in configurations.
+    pub fn address(&self) -> String {
+        format!("{}:{}", self.host, self.port)
+    }
+}
+
 /// Everything else.
 pub struct ActiveReport {
     pub region: u8,
