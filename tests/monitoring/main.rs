@@ -19,7 +19,7 @@ use braid_tests::{Etcd, RawClient, TestServer, request, wait_for, wait_for_withi
 use serde_json::Value;
 
 /// Rules in `deploy/prometheus/braid.rules.yml`.
-const RULES: usize = 35;
+const RULES: usize = 40;
 
 fn deploy(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy").join(path)
@@ -71,8 +71,9 @@ fn query(port: u16, expression: &str) -> Vec<Value> {
 }
 
 /// A server with something to tell in every metric that the dashboard shows: replicas, refusals,
-/// errors, slow commands. One of the replicas is a server that gets a full sync. Beside them, if
-/// there is an etcd, the only server of a group.
+/// errors, slow commands. One of the replicas is a server that gets a full sync. Beside them a server
+/// in cluster mode, two that take writes for each other, and, if there is an etcd, the only server of
+/// a group.
 struct Watched {
     server: TestServer,
     /// Those of the metrics.
@@ -80,6 +81,8 @@ struct Watched {
     replica_port: u16,
     _replica: RawClient,
     _syncing: TestServer,
+    /// Servers in other modes, and the ports of their metrics.
+    others: Vec<(TestServer, u16)>,
     member: Option<Member>,
 }
 
@@ -106,6 +109,21 @@ impl Member {
 /// Whether only a server in a group can answer an expression.
 fn is_of_group(expression: &str) -> bool {
     ["braid_group_", "braid_sync_writes_"].iter().any(|prefix| expression.contains(prefix))
+}
+
+/// A cluster of one node, and two servers with active-active replication.
+fn in_other_modes() -> Vec<(TestServer, u16)> {
+    let start = |arguments: &[&str]| {
+        let port = free_port();
+        let text = port.to_string();
+        (TestServer::start(&[&["--metrics-port", &text][..], arguments].concat()), port)
+    };
+    let cluster = start(&["--cluster-enabled", "yes"]);
+    let one = start(&["--active-replica", "yes", "--active-region", "1"]);
+    let peer = format!("127.0.0.1:{}", one.0.port());
+    let other = start(&["--active-replica", "yes", "--active-region", "2", "--active-peers", &peer]);
+    wait_for("the peers to be connected", || metric(other.1, "braid_active_peer_up") == Some(1.0));
+    vec![cluster, one, other]
 }
 
 fn watched() -> Watched {
@@ -151,13 +169,21 @@ fn watched() -> Watched {
         let in_progress = syncing.connect().info_field("replication", "master_sync_in_progress");
         in_progress.as_deref() == Some("1")
     });
-    let member = Member::start();
-    let watched = Watched { server, port, replica_port, _replica: replica, _syncing: syncing, member };
+    let (others, member) = (in_other_modes(), Member::start());
+    let watched =
+        Watched { server, port, replica_port, _replica: replica, _syncing: syncing, others, member };
     watched.work();
     watched
 }
 
 impl Watched {
+    /// Those of all metrics.
+    fn ports(&self) -> Vec<u16> {
+        let others = self.others.iter().map(|(_, port)| *port);
+        let member = self.member.iter().map(|member| member.port);
+        [self.port, self.replica_port].into_iter().chain(others).chain(member).collect()
+    }
+
     /// Commands of all kinds, and some that are refused.
     fn work(&self) {
         let mut client = self.server.connect();
@@ -226,7 +252,7 @@ fn the_rules_fire_when_they_should() {
 fn the_metrics_pass_prometheus_own_check() {
     let Some(promtool) = program("the_metrics_pass_prometheus_own_check", &["promtool"]) else { return };
     let watched = watched();
-    for port in [watched.port].into_iter().chain(watched.member.iter().map(|member| member.port)) {
+    for port in watched.ports() {
         let metrics = get(port, "/metrics").expect("metrics");
         let mut check = Command::new(&promtool)
             .args(["check", "metrics"])
@@ -284,8 +310,7 @@ fn prometheus_scrapes_and_has_an_answer_to_every_query() {
         return;
     };
     let watched = watched();
-    let mut ports = vec![watched.port, watched.replica_port];
-    ports.extend(watched.member.iter().map(|member| member.port));
+    let ports = watched.ports();
     let folder = tempfile::tempdir().expect("a folder");
     let read = |file: &str| std::fs::read_to_string(deploy(file)).expect("a file");
     let config = read("prometheus/prometheus.yml")

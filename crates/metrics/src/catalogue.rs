@@ -23,6 +23,8 @@ use braid_commands::scripting;
 use braid_commands::server::system::{self, Whose};
 use braid_commands::server::{allocator, hot_keys};
 use braid_engine::Engine;
+use braid_engine::active::report::{ActiveReport, PeerReport};
+use braid_engine::cluster_report::ClusterReport;
 use braid_engine::group::report::{GroupReport, SyncWritesReport};
 use braid_engine::replication::report::{LinkReport, ReplicaReport, SendProgress};
 use braid_keyspace::Counters;
@@ -111,6 +113,10 @@ pub struct Scrape<'e> {
     link: Option<(String, LinkReport)>,
     /// The group, if this server is in one.
     group: Option<GroupReport>,
+    /// The cluster, in cluster mode.
+    cluster: Option<ClusterReport>,
+    /// Active-active replication, where it is on.
+    active: Option<ActiveReport>,
     /// Commands that have been called.
     commands: Vec<(&'e Command, CommandTotals)>,
     used: usize,
@@ -138,6 +144,8 @@ impl<'e> Scrape<'e> {
             replicas: named(engine.replica_reports()),
             link: engine.link_report().map(|report| (report.primary.to_string(), report)),
             group: engine.group_report(),
+            cluster: engine.cluster_report(),
+            active: engine.active_report(),
             commands,
             used: braid_base::alloc::used_bytes(),
             resident: system::resident_bytes(),
@@ -272,6 +280,42 @@ fn of_sync_writes(
     value: impl FnOnce(&SyncWritesReport) -> u64,
 ) {
     of_group(scrape, samples, |group| Some(value(group.sync_writes.as_ref()?) as f64));
+}
+
+/// A figure of the cluster, in cluster mode.
+fn of_cluster(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&ClusterReport) -> f64) {
+    if let Some(report) = &scrape.cluster {
+        let cluster = scrape.engine.config.cluster_name();
+        samples.add(&[("cluster", &cluster), ("node", &report.node)], value(report));
+    }
+}
+
+/// Two figures of the cluster: for what leaves this node, and for what comes to it.
+fn both_ways(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&ClusterReport) -> (usize, usize)) {
+    if let Some(report) = &scrape.cluster {
+        let (cluster, (out, into)) = (scrape.engine.config.cluster_name(), value(report));
+        for (direction, count) in [("out", out), ("in", into)] {
+            let labels = [("cluster", &*cluster), ("node", &*report.node), ("direction", direction)];
+            samples.add(&labels, count as f64);
+        }
+    }
+}
+
+/// A figure of active-active replication, where it is on.
+fn of_active(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&ActiveReport) -> f64) {
+    if let Some(report) = &scrape.active {
+        samples.add(&[("region", &report.region.to_string())], value(report));
+    }
+}
+
+fn each_peer(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&PeerReport) -> f64) {
+    let mut named = BTreeSet::new();
+    for peer in scrape.active.iter().flat_map(|report| &report.peers) {
+        let name = format!("{}:{}", peer.host, peer.port);
+        if named.insert(name.clone()) {
+            samples.add(&[("peer", &name)], value(peer));
+        }
+    }
 }
 
 fn seconds(ms: i64) -> f64 {
@@ -559,6 +603,36 @@ pub const METRICS: &[Metric] = &[
     }),
     counters("braid_sync_writes_uncertain_total", "Replies that were replaced by UNCERTAIN, or cut off.", |s, to| of_sync_writes(s, to, |counts| counts.uncertain)),
     counters("braid_sync_writes_refused_total", "Writes refused because too few replicas were in sync (NOREPLICAS).", |s, to| of_sync_writes(s, to, |counts| counts.refused)),
+
+    // The cluster, in cluster mode.
+    gauges("braid_cluster_state_ok", "1 if the cluster serves requests, as this node sees it (cluster_state).", |s, to| of_cluster(s, to, |cluster| yes(cluster.is_ok))),
+    gauges("braid_cluster_slots_assigned", "Slots that belong to a shard; 16384 when the cluster is complete.", |s, to| of_cluster(s, to, |cluster| cluster.assigned as f64)),
+    gauges("braid_cluster_slots_lost", "Slots of shards of which no node is alive.", |s, to| of_cluster(s, to, |cluster| cluster.lost as f64)),
+    gauges("braid_cluster_slots_own", "Slots of this node's shard.", |s, to| of_cluster(s, to, |cluster| cluster.own_slots as f64)),
+    gauges("braid_cluster_nodes", "Nodes of the cluster, this one included.", |s, to| of_cluster(s, to, |cluster| cluster.nodes as f64)),
+    gauges("braid_cluster_nodes_failed", "Nodes whose lease has ended.", |s, to| of_cluster(s, to, |cluster| cluster.failed_nodes as f64)),
+    gauges("braid_cluster_shards", "Shards that have slots.", |s, to| of_cluster(s, to, |cluster| cluster.size as f64)),
+    gauges("braid_cluster_epoch", "Epoch of the cluster; it grows when nodes or slots change.", |s, to| of_cluster(s, to, |cluster| cluster.epoch as f64)),
+    gauges("braid_cluster_slot_moves", "Moves of slots under way, from this node and to it.", |s, to| {
+        both_ways(s, to, |cluster| (cluster.moves_out, cluster.moves_in));
+    }),
+
+    // Active-active replication, where it is on. A unit is a transaction, or a command by itself.
+    counters("braid_active_own_units_total", "Units of this server.", |s, to| of_active(s, to, |active| active.own as f64)),
+    counters("braid_active_merged_units_total", "Units of other regions that were merged.", |s, to| of_active(s, to, |active| active.merged as f64)),
+    counters("braid_active_sent_units_total", "Units sent to peers.", |s, to| of_active(s, to, |active| active.sent as f64)),
+    counters("braid_active_sent_bytes_total", "Bytes sent to peers.", |s, to| of_active(s, to, |active| active.sent_bytes as f64)),
+    counters("braid_active_full_copies_sent_total", "Full copies sent to peers that lacked more than the backlog holds.", |s, to| of_active(s, to, |active| active.copies_sent as f64)),
+    counters("braid_active_full_copies_merged_total", "Full copies of peers that were merged.", |s, to| of_active(s, to, |active| active.copies_merged as f64)),
+    counters("braid_active_type_conflicts_total", "Keys that had different types in two regions.", |s, to| of_active(s, to, |active| active.type_conflicts as f64)),
+    gauges("braid_active_tombstone_keys", "Keys that hold what goes once all regions have acknowledged it.", |s, to| of_active(s, to, |active| active.tombstones as f64)),
+    gauges("braid_active_backlog_bytes", "Bytes of effects kept in memory for peers that were away.", |s, to| of_active(s, to, |active| active.backlog_bytes as f64)),
+    gauges("braid_active_log_bytes", "Size of the log of effects on disk.", |s, to| of_active(s, to, |active| active.log_bytes as f64)),
+    gauges("braid_active_trouble", "1 while nothing can be sent to peers (active_trouble in INFO says why).", |s, to| of_active(s, to, |active| yes(!active.trouble.is_empty()))),
+    gauges("braid_active_peer_up", "1 if the link from the peer is up.", |s, to| each_peer(s, to, |peer| yes(peer.is_up))),
+    gauges("braid_active_peer_lag_seconds", "How long the last unit took from the peer's region to here.", |s, to| each_peer(s, to, |peer| peer.lag_ms as f64 / 1e3)),
+    counters("braid_active_peer_received_units_total", "Units received from the peer.", |s, to| each_peer(s, to, |peer| peer.units as f64)),
+    counters("braid_active_peer_received_bytes_total", "Bytes received from the peer.", |s, to| each_peer(s, to, |peer| peer.bytes as f64)),
 
     // Traffic and errors.
     counter("braid_commands_total", "Commands executed.", |s| s.total(|thread| thread.executed.get())),
