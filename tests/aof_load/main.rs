@@ -355,6 +355,39 @@ fn what_only_this_server_refuses() {
 }
 
 #[test]
+fn what_is_refused_names_the_files_and_the_tool_to_use() {
+    if !is_braid() {
+        return;
+    }
+    let good = commands(&["SET a 1"]);
+    let of_manifest = |place: &DataFolder| {
+        let path =
+            place.path().canonicalize().expect("a folder").join("appendonlydir/appendonly.aof.manifest");
+        format!("braid-check-aof --fix {}", path.display())
+    };
+    let place = DataFolder::of([&good[..], b"*x"].concat());
+    let log = place.refused(&[]);
+    assert!(log.contains(&of_manifest(&place)), "{log}");
+    let place = DataFolder::of(good[..good.len() - 3].to_vec());
+    let log = place.refused(&["--aof-load-truncated", "no"]);
+    assert!(log.contains(&of_manifest(&place)) && !log.contains(".. Exiting"), "{log}");
+    let place = DataFolder::with(&[("appendonly.aof.1.base.rdb", b"REDIS0011\xff".to_vec())]);
+    let log = place.refused(&[]);
+    assert!(log.contains("'braid-check-rdb ") && log.contains("appendonly.aof.1.base.rdb' tells"), "{log}");
+    let place = DataFolder::of(good);
+    fs::remove_file(place.path().join("appendonlydir").join(INCR)).expect("it is there");
+    let log = place.refused(&[]);
+    assert!(!log.contains("os error"), "{log}");
+    // A stock server starts with nothing, and so does this one, but it says so.
+    let place = DataFolder::of(commands(&["SET a 1"]));
+    fs::remove_file(place.path().join("appendonlydir/appendonly.aof.manifest")).expect("it is there");
+    let server = place.start(&[]);
+    assert_eq!(server.connect().call("DBSIZE").to_string(), "(integer) 0");
+    let log = server.log();
+    assert!(log.contains(&format!("is not loaded: {INCR}")), "{log}");
+}
+
+#[test]
 fn nothing_expires_until_all_is_loaded() {
     let place = DataFolder::of(commands(&[
         "SET a 1 PXAT 1000",

@@ -237,10 +237,17 @@ fn every_cause_of_a_failed_start_is_in_the_log() {
         (log, &["--rename-command", "nosuch", "x"], "No such command in rename-command"),
         (log, &["--dir", &here, "--dbfilename", "bad.rdb"], "bad.rdb' tells what of the file can be read"),
         (log, &["--tls-port", "1", "--tls-cert-file", "/no/such/file"], "No tls-key-file configured"),
+        (
+            log,
+            &["--tls-port", "1", "--tls-cert-file", "/no/such/file", "--tls-key-file", "x"],
+            "Failed to load certificate: /no/such/file: No such file or directory",
+        ),
+        (log, &["--metrics-port", &occupied_port], "Address already in use"),
+        (log, &["--metrics-port", "1", "--metrics-bind", "localhost"], "metrics-bind takes IP addresses"),
     ] {
         let (said, logged) = failed_start(folder.path(), file, arguments);
         assert!(logged.contains(cause), "{arguments:?}: the log has:\n{logged}\nbut it said:\n{said}");
-        assert!(!said.trim().is_empty(), "{arguments:?}");
+        assert!(!said.trim().is_empty() && !logged.contains("os error"), "{arguments:?}: {logged}");
     }
     // Once.
     let manifest = folder.path().join("appendonlydir/appendonly.aof.manifest");
@@ -248,6 +255,17 @@ fn every_cause_of_a_failed_start_is_in_the_log() {
     std::fs::write(manifest, "file a seq 1 type x\n").expect("written");
     let (_, logged) = failed_start(folder.path(), log, &["--dir", &here, "--appendonly", "yes"]);
     assert_eq!(logged.matches("Unknown AOF file type").count(), 1, "{logged}");
+    // Also where the log and the errors go to the same terminal.
+    let terminal = folder.path().join("terminal");
+    let output = std::fs::File::create(&terminal).expect("created");
+    let status = std::process::Command::new(braid_tests::server::program_under_test())
+        .args(["--port", &occupied_port, "--bind", "127.0.0.1", "--save", ""])
+        .stdout(output.try_clone().expect("a second handle"))
+        .stderr(output)
+        .status()
+        .expect("it starts");
+    let said = std::fs::read_to_string(&terminal).expect("text");
+    assert!(!status.success() && said.matches("Failed listening on port").count() == 1, "{said}");
 }
 
 #[test]
@@ -272,6 +290,10 @@ fn settings_without_effect_say_so() {
     let warning = "Directives that are set but have no effect in this version: dynamic-hz, syslog-ident\n";
     let server = TestServer::start(&["--dynamic-hz", "no", "--hz", "20", "--syslog-ident", "a"]);
     assert_eq!(server.log().matches("no effect").count(), 1, "{}", server.log());
+    assert!(server.log().contains(warning), "{}", server.log());
+    let server = TestServer::start(&["--min-sync-replicas", "1"]);
+    let warning =
+        "Directives that are set but have no effect without group-name or cluster-name: min-sync-replicas\n";
     assert!(server.log().contains(warning), "{}", server.log());
     let server = TestServer::start(&["--hz", "20"]);
     let mut client = server.connect();

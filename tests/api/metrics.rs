@@ -226,6 +226,30 @@ fn a_server_that_loads_is_healthy_but_not_ready() {
     assert!(server.0.try_wait().expect("a child").is_none());
 }
 
+#[test]
+fn a_replica_is_ready_once_it_has_data() {
+    let primary = TestServer::start(&["--repl-diskless-sync-delay", "0"]);
+    let nowhere = free_port().to_string();
+    let (replica, port) = start(&["--replicaof", "127.0.0.1", &nowhere]);
+    let readiness = || {
+        let (status, _, body) = get(port, "/ready", "");
+        (status, body)
+    };
+    assert_eq!(readiness(), (503, "{\"status\":\"no-data\"}\n".to_owned()));
+    assert_eq!(get(port, "/health", "").0, 200);
+    // Its primary is empty: that is all the data there are.
+    let mut client = replica.connect();
+    client.ok(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
+    wait_for("the replica to be ready", || readiness().0 == 200);
+    // It serves what it has while the link is down, unless it may not.
+    client.ok(&format!("REPLICAOF 127.0.0.1 {nowhere}"));
+    assert_eq!(readiness().0, 200);
+    client.ok("CONFIG SET replica-serve-stale-data no");
+    assert_eq!(readiness(), (503, "{\"status\":\"link-down\"}\n".to_owned()));
+    client.ok("REPLICAOF NO ONE");
+    assert_eq!(readiness().0, 200);
+}
+
 /// A server that is ended whatever becomes of the test.
 struct Process(Child);
 

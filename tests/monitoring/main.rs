@@ -19,7 +19,7 @@ use braid_tests::{Etcd, RawClient, TestServer, request, wait_for, wait_for_withi
 use serde_json::Value;
 
 /// Rules in `deploy/prometheus/braid.rules.yml`.
-const RULES: usize = 37;
+const RULES: usize = 40;
 
 fn deploy(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy").join(path)
@@ -71,9 +71,9 @@ fn query(port: u16, expression: &str) -> Vec<Value> {
 }
 
 /// A server with something to tell in every metric that the dashboard shows: replicas, refusals,
-/// errors, slow commands. One of the replicas is a server that gets a full sync. Beside them two
-/// servers that are each other's active-active peers, and, if there is an etcd, the only server of a
-/// group.
+/// errors, slow commands. One of the replicas is a server that gets a full sync. Beside them a server
+/// in cluster mode, two that take writes for each other, and, if there is an etcd, the only server of
+/// a group.
 struct Watched {
     server: TestServer,
     /// Those of the metrics.
@@ -81,8 +81,8 @@ struct Watched {
     replica_port: u16,
     _replica: RawClient,
     _syncing: TestServer,
-    /// Peers, and the ports of their metrics.
-    active: Vec<(TestServer, u16)>,
+    /// Servers in other modes, and the ports of their metrics.
+    others: Vec<(TestServer, u16)>,
     member: Option<Member>,
 }
 
@@ -106,27 +106,27 @@ impl Member {
     }
 }
 
-/// Two servers that are each other's peers, and the ports of their metrics.
-fn active_pair() -> Vec<(TestServer, u16)> {
-    let start = |region: &str| {
-        let port = free_port();
-        let arguments = ["--active-replica", "yes", "--active-region", region, "--metrics-port"];
-        (TestServer::start(&[&arguments[..], &[&port.to_string()]].concat()), port)
-    };
-    let pair = vec![start("1"), start("2")];
-    for (one, other) in [(0, 1), (1, 0)] {
-        let peer = pair[other].0.port();
-        pair[one].0.connect().ok(&format!("CONFIG SET active-peers 127.0.0.1:{peer}"));
-    }
-    for (_, port) in &pair {
-        wait_for("the peer is up", || metric(*port, "braid_active_peer_up") == Some(1.0));
-    }
-    pair
-}
-
 /// Whether only a server in a group can answer an expression.
 fn is_of_group(expression: &str) -> bool {
     ["braid_group_", "braid_sync_writes_"].iter().any(|prefix| expression.contains(prefix))
+}
+
+/// A cluster of one node, and two servers with active-active replication.
+fn in_other_modes() -> Vec<(TestServer, u16)> {
+    let start = |arguments: &[&str]| {
+        let port = free_port();
+        let text = port.to_string();
+        (TestServer::start(&[&["--metrics-port", &text][..], arguments].concat()), port)
+    };
+    let cluster = start(&["--cluster-enabled", "yes"]);
+    let one = start(&["--active-replica", "yes", "--active-region", "1"]);
+    let peer = format!("127.0.0.1:{}", one.0.port());
+    let other = start(&["--active-replica", "yes", "--active-region", "2", "--active-peers", &peer]);
+    one.0.connect().ok(&format!("CONFIG SET active-peers 127.0.0.1:{}", other.0.port()));
+    for (_, port) in [&one, &other] {
+        wait_for("the peer is up", || metric(*port, "braid_active_peer_up") == Some(1.0));
+    }
+    vec![cluster, one, other]
 }
 
 fn watched() -> Watched {
@@ -172,15 +172,21 @@ fn watched() -> Watched {
         let in_progress = syncing.connect().info_field("replication", "master_sync_in_progress");
         in_progress.as_deref() == Some("1")
     });
-    let member = Member::start();
-    let active = active_pair();
+    let (others, member) = (in_other_modes(), Member::start());
     let watched =
-        Watched { server, port, replica_port, _replica: replica, _syncing: syncing, active, member };
+        Watched { server, port, replica_port, _replica: replica, _syncing: syncing, others, member };
     watched.work();
     watched
 }
 
 impl Watched {
+    /// The ports of all metrics.
+    fn ports(&self) -> Vec<u16> {
+        let others = self.others.iter().map(|(_, port)| *port);
+        let member = self.member.iter().map(|member| member.port);
+        [self.port, self.replica_port].into_iter().chain(others).chain(member).collect()
+    }
+
     /// Commands of all kinds, and some that are refused.
     fn work(&self) {
         let mut client = self.server.connect();
@@ -192,17 +198,9 @@ impl Watched {
         client.ok("AUTH app secret");
         client.call("FLUSHALL");
         client.call("GET key:1");
-        for (server, _) in &self.active {
+        for (server, _) in &self.others {
             server.connect().call("INCR key:1");
         }
-    }
-
-    /// The ports of all metrics.
-    fn ports(&self) -> Vec<u16> {
-        let mut ports = vec![self.port, self.replica_port];
-        ports.extend(self.active.iter().map(|(_, port)| *port));
-        ports.extend(self.member.iter().map(|member| member.port));
-        ports
     }
 }
 

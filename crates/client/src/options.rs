@@ -86,8 +86,8 @@ pub struct TargetOptions {
 
 impl TargetOptions {
     /// The help text for these options.
-    pub const HELP: &'static str = "\
-  -h, --host HOST         server's name or address (127.0.0.1); -h alone is --help
+    pub const HELP: &'static str =
+        "  -h, --host HOST         server's name or address (127.0.0.1); -h alone is --help
   -p, --port PORT         its port (6379)
   -s, --socket PATH       its unix socket, instead of host and port
   -a, --pass PASSWORD     password; also from the variable REDISCLI_AUTH
@@ -252,6 +252,20 @@ mod tests {
         assert_eq!(target.address, Address::Unix("/tmp/sock".into()));
         assert!(options("-p x").unwrap_err().contains("'x' is no value for -p"));
         assert!(options("--nothing").is_err());
+    }
+
+    #[test]
+    fn the_help_is_aligned() {
+        for line in TargetOptions::HELP.lines() {
+            let text = line.trim_start();
+            let indent = line.len() - text.len();
+            let wanted = match text {
+                _ if text.starts_with("--") => 6,
+                _ if text.starts_with('-') => 2,
+                _ => 26,
+            };
+            assert_eq!(indent, wanted, "{line}");
+        }
     }
 
     #[test]

@@ -115,6 +115,9 @@ pub struct Directive {
     pub always_applied: bool,
     /// Braid implements it; otherwise it is accepted and stored.
     pub takes_effect: bool,
+    /// It has an effect only if one of these, which only a start can set, is set as well. Empty: by
+    /// itself.
+    pub only_with: &'static [&'static str],
     /// Not in Redis 7.2. Setting its current value is not an error even if it is immutable, because
     /// tools that write back all values do not know that.
     pub beyond_redis: bool,
@@ -140,6 +143,7 @@ impl Directive {
             secret: false,
             always_applied: false,
             takes_effect: true,
+            only_with: &[],
             beyond_redis: false,
             of_one_node: false,
             documented_default: None,
@@ -260,6 +264,12 @@ impl Directive {
     /// Marks it as accepted but not implemented yet.
     pub const fn no_effect_yet(mut self) -> Directive {
         self.takes_effect = false;
+        self
+    }
+
+    /// Names the directives of which one must be set for this one to have an effect.
+    pub const fn only_with(mut self, names: &'static [&'static str]) -> Directive {
+        self.only_with = names;
         self
     }
 

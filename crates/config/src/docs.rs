@@ -191,7 +191,8 @@ Besides directives a file may hold `include file` (wildcards allowed), `user nam
 
 How to read the tables. *Change*: `live` with CONFIG SET at any time, `start` only when the server starts.
 *no effect yet* marks directives that are accepted, remembered and answered, on which Braid does not act yet;
-who sets one finds a warning in the log.
+a start that sets one logs a warning. So does a start that sets a directive without the one that it depends on,
+such as `metrics-bind` without `metrics-port`.
 *hidden* ones do not show in `CONFIG GET *`. *protected* ones need `enable-protected-configs`. Names in
 parentheses are aliases.
 ";

@@ -112,6 +112,7 @@ impl Config {
         }
         reader.check_whole()?;
         reader.warn_of_what_has_no_effect();
+        reader.warn_of_what_lacks_another();
         self.bump_version();
         Ok(loaded)
     }
@@ -210,7 +211,7 @@ impl Reader<'_> {
                 Ok(())
             }
             ("loadmodule", [_, ..]) => {
-                Err(place.error("Modules are not supported by this server: remove it"))
+                Err(place.error("Modules are not supported by this server: remove the directive"))
             }
             ("sentinel", _) => Err(place.error("sentinel directive while not in sentinel mode")),
             (name, []) if name.contains('.') => Err(place.error("Module config specified without value")),
@@ -270,6 +271,34 @@ impl Reader<'_> {
         if !names.is_empty() {
             self.loaded.warnings.push(format!(
                 "WARNING: Directives that are set but have no effect in this version: {}",
+                names.join(", ")
+            ));
+        }
+    }
+
+    /// Logs the directives that are set and have no effect because another one is not, in one line
+    /// for each other one.
+    fn warn_of_what_lacks_another(&mut self) {
+        let is_set = |index: usize| {
+            let (value, directive) = (self.config.value(index), table().directives[index]);
+            value != default_value(directive)
+        };
+        let mut lacking: Vec<(&[&str], Vec<&str>)> = Vec::new();
+        for (index, directive) in table().directives.iter().enumerate() {
+            let needed = directive.only_with;
+            let has_other = || needed.iter().filter_map(|name| table().find(name)).any(is_set);
+            if needed.is_empty() || !is_set(index) || has_other() {
+                continue;
+            }
+            match lacking.iter_mut().find(|(others, _)| *others == needed) {
+                Some((_, names)) => names.push(directive.name),
+                None => lacking.push((needed, vec![directive.name])),
+            }
+        }
+        for (needed, names) in lacking {
+            self.loaded.warnings.push(format!(
+                "WARNING: Directives that are set but have no effect without {}: {}",
+                needed.join(" or "),
                 names.join(", ")
             ));
         }

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use braid_base::clock::unix_ms;
 use braid_base::plural::plural;
+use braid_base::system_text::reason;
 use braid_keyspace::Txn;
 use braid_keyspace::txn::NOTHING_EXPIRED;
 use braid_persistence::files::{self, File};
@@ -173,11 +174,16 @@ impl Engine {
     ) -> Result<End, AofLoadError> {
         let name = &present.name;
         let mut file = files::open(&present.path).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => fail(format!("The append log file {name} doesn't exist: {error}")),
-            _ => fail(format!("Fatal error: can't open the append log file {name} for reading: {error}")),
+            ErrorKind::NotFound => {
+                fail(format!("The append log file {name} doesn't exist: {}", reason(&error)))
+            }
+            _ => fail(format!(
+                "Fatal error: can't open the append log file {name} for reading: {}",
+                reason(&error)
+            )),
         })?;
         let unreadable = |error: std::io::Error| {
-            fail(format!("Unrecoverable error reading the append only file {name}: {error}"))
+            fail(format!("Unrecoverable error reading the append only file {name}: {}", reason(&error)))
         };
         let size = file.metadata().map_err(unreadable)?.len();
         // A dump may end with zeros: its checksum.
@@ -196,7 +202,7 @@ impl Engine {
             file.seek(SeekFrom::Start(position)).map_err(unreadable)?;
         }
         let mut reader = CommandReader::resume(file, Some(len), position, Vec::new());
-        let end = self.replay_file(txn, slices, replay, &mut reader, name)?;
+        let end = self.replay_file(txn, slices, replay, &mut reader, present)?;
         replay.end_file();
         if end == End::Cut {
             self.cut(present, reader.usable())?;
@@ -235,7 +241,13 @@ impl Engine {
             Err(error) => {
                 log::warn!("Internal error in RDB reading of {name}: {error}");
                 let what = if is_old { "RDB preamble of the AOF file" } else { "RDB base file" };
-                Err(fail(format!("Error reading the {what} {name}, AOF loading aborted")))
+                let advice = match error.is_damage() {
+                    true => {
+                        format!(". 'braid-check-rdb {}' tells what of it can be read", present.path.display())
+                    }
+                    false => String::new(),
+                };
+                Err(fail(format!("Error reading the {what} {name}, AOF loading aborted{advice}")))
             }
         }
     }
@@ -247,8 +259,9 @@ impl Engine {
         slices: &mut Slices<'_>,
         replay: &mut Replay,
         reader: &mut CommandReader<File>,
-        name: &str,
+        present: &Present<'_>,
     ) -> Result<End, AofLoadError> {
+        let name = &present.name;
         loop {
             if slices.is_due() {
                 if txn.context.follow_up.get() && self.persistence.progress.active.load(Relaxed) {
@@ -271,7 +284,7 @@ impl Engine {
                 }
                 Ok(None) => return Ok(End::Good),
                 Err(ReadError::Truncated) => return Ok(End::Cut),
-                Err(ReadError::Io(error)) => {
+                Err(error @ ReadError::Io(_)) => {
                     return Err(fail(format!(
                         "Unrecoverable error reading the append only file {name}: {error}"
                     )));
@@ -279,7 +292,8 @@ impl Engine {
                 Err(error @ (ReadError::Format { .. } | ReadError::Checksum { .. })) => {
                     return Err(fail(format!(
                         "Bad file format reading the append only file {name}: make a backup of your AOF file, then use \
-                         braid-check-aof --fix <filename.manifest> ({error})"
+                         braid-check-aof --fix {} ({error})",
+                        present.folder.manifest_path().display()
                     )));
                 }
             }
@@ -298,8 +312,9 @@ impl Engine {
         if !self.config.aof_load_truncated() {
             return Err(fail(format!(
                 "Unexpected end of file reading the append only file {name}. You can: 1) Make a backup of your AOF file, then use \
-                 braid-check-aof --fix <filename.manifest>. 2) Alternatively you can set the 'aof-load-truncated' configuration \
-                 option to yes and restart the server."
+                 braid-check-aof --fix {}. 2) Alternatively you can set the 'aof-load-truncated' configuration option to yes and \
+                 restart the server.",
+                present.folder.manifest_path().display()
             )));
         }
         log::warn!("!!! Warning: short read while loading the AOF file {name}!!!");
@@ -309,7 +324,7 @@ impl Engine {
         }
         log::warn!("!!! Truncating the AOF {name} at offset {usable} !!!");
         files::cut_off(&present.path, usable)
-            .map_err(|error| fail(format!("Error truncating the AOF file {name}: {error}")))?;
+            .map_err(|error| fail(format!("Error truncating the AOF file {name}: {}", reason(&error))))?;
         log::warn!("AOF {name} loaded anyway because aof-load-truncated is enabled");
         Ok(())
     }
@@ -325,7 +340,11 @@ fn fail(text: String) -> AofLoadError {
 fn sizes(folder: &Folder, manifest: &Manifest) -> Result<Vec<u64>, AofLoadError> {
     let size = |info: &FileInfo| {
         files::len(&folder.path(&info.name)).map_err(|error| {
-            fail(format!("Unable to obtain the AOF file {} length. stat: {error}", info.name.display()))
+            fail(format!(
+                "Unable to obtain the AOF file {} length. stat: {}",
+                info.name.display(),
+                reason(&error)
+            ))
         })
     };
     manifest.data().map(|(_, info)| size(info)).collect()

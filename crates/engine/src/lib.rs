@@ -23,6 +23,7 @@ pub mod background_save;
 pub mod blocking;
 pub mod cluster_map;
 pub mod cluster_node;
+pub mod cluster_report;
 pub mod dispatch;
 pub mod durability;
 pub mod engine;

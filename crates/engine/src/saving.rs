@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use braid_base::clock::unix_ms;
 use braid_base::gate::World;
 use braid_base::plural::plural;
+use braid_base::system_text::reason;
 use braid_config::{RdbTarget, RdbVersionCheck};
 use braid_keyspace::Txn;
 use braid_keyspace::txn::NOTHING_EXPIRED;
@@ -29,7 +30,7 @@ const CREW_MIN: u64 = 1 << 20;
 /// Why a dump file was not loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadFailure {
-    #[error("can't open the RDB file {0} for reading: {1}")]
+    #[error("can't open the RDB file {0} for reading: {why}", why = reason(.1))]
     Open(String, std::io::Error),
     #[error(transparent)]
     Load(#[from] LoadError),
@@ -38,16 +39,7 @@ pub enum LoadFailure {
 impl LoadFailure {
     /// True if the file itself is damaged: braid-check-rdb says more.
     pub fn is_damage(&self) -> bool {
-        let LoadFailure::Load(error) = self else { return false };
-        match error {
-            LoadError::File(error) | LoadError::Value { error, .. } => {
-                !matches!(error.fault, braid_rdb::Fault::Io(_))
-            }
-            LoadError::Duplicate { .. } => true,
-            LoadError::Database { .. } | LoadError::Function(_) | LoadError::Thread | LoadError::Stopped => {
-                false
-            }
-        }
+        matches!(self, LoadFailure::Load(error) if error.is_damage())
     }
 }
 

@@ -24,6 +24,7 @@ use braid_commands::server::system::{self, Whose};
 use braid_commands::server::{allocator, hot_keys};
 use braid_engine::Engine;
 use braid_engine::active::report::{ActiveReport, PeerReport};
+use braid_engine::cluster_report::ClusterReport;
 use braid_engine::group::report::{GroupReport, SyncWritesReport};
 use braid_engine::replication::report::{LinkReport, ReplicaReport, SendProgress};
 use braid_keyspace::Counters;
@@ -112,6 +113,8 @@ pub struct Scrape<'e> {
     link: Option<(String, LinkReport)>,
     /// The group, if this server is in one.
     group: Option<GroupReport>,
+    /// The cluster, in cluster mode.
+    cluster: Option<ClusterReport>,
     /// Active-active replication, in active mode.
     active: Option<ActiveReport>,
     /// Commands that have been called.
@@ -141,6 +144,7 @@ impl<'e> Scrape<'e> {
             replicas: named(engine.replica_reports()),
             link: engine.link_report().map(|report| (report.primary.to_string(), report)),
             group: engine.group_report(),
+            cluster: engine.cluster_report(),
             active: engine.active_report(),
             commands,
             used: braid_base::alloc::used_bytes(),
@@ -276,6 +280,25 @@ fn of_sync_writes(
     value: impl FnOnce(&SyncWritesReport) -> u64,
 ) {
     of_group(scrape, samples, |group| Some(value(group.sync_writes.as_ref()?) as f64));
+}
+
+/// A figure of the cluster, in cluster mode.
+fn of_cluster(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&ClusterReport) -> f64) {
+    if let Some(report) = &scrape.cluster {
+        let cluster = scrape.engine.config.cluster_name();
+        samples.add(&[("cluster", &cluster), ("node", &report.node)], value(report));
+    }
+}
+
+/// Two figures of the cluster: for what leaves this node, and for what comes to it.
+fn both_ways(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&ClusterReport) -> (usize, usize)) {
+    if let Some(report) = &scrape.cluster {
+        let (cluster, (out, into)) = (scrape.engine.config.cluster_name(), value(report));
+        for (direction, count) in [("out", out), ("in", into)] {
+            let labels = [("cluster", &*cluster), ("node", &*report.node), ("direction", direction)];
+            samples.add(&labels, count as f64);
+        }
+    }
 }
 
 /// A figure of active-active replication, in active mode.
@@ -578,6 +601,19 @@ pub const METRICS: &[Metric] = &[
     }),
     counters("braid_sync_writes_uncertain_total", "Replies that were replaced by UNCERTAIN, or cut off.", |s, to| of_sync_writes(s, to, |counts| counts.uncertain)),
     counters("braid_sync_writes_refused_total", "Writes refused because too few replicas were in sync (NOREPLICAS).", |s, to| of_sync_writes(s, to, |counts| counts.refused)),
+
+    // The cluster, in cluster mode.
+    gauges("braid_cluster_state_ok", "1 if the cluster serves requests, as this node sees it (cluster_state).", |s, to| of_cluster(s, to, |cluster| yes(cluster.is_ok))),
+    gauges("braid_cluster_slots_assigned", "Slots that belong to a shard; 16384 when the cluster is complete.", |s, to| of_cluster(s, to, |cluster| cluster.assigned as f64)),
+    gauges("braid_cluster_slots_lost", "Slots of shards of which no node is alive.", |s, to| of_cluster(s, to, |cluster| cluster.lost as f64)),
+    gauges("braid_cluster_slots_own", "Slots of this node's shard.", |s, to| of_cluster(s, to, |cluster| cluster.own_slots as f64)),
+    gauges("braid_cluster_nodes", "Nodes of the cluster, this one included.", |s, to| of_cluster(s, to, |cluster| cluster.nodes as f64)),
+    gauges("braid_cluster_nodes_failed", "Nodes whose lease has ended.", |s, to| of_cluster(s, to, |cluster| cluster.failed_nodes as f64)),
+    gauges("braid_cluster_shards", "Shards that have slots.", |s, to| of_cluster(s, to, |cluster| cluster.size as f64)),
+    gauges("braid_cluster_epoch", "Epoch of the cluster; it grows when nodes or slots change.", |s, to| of_cluster(s, to, |cluster| cluster.epoch as f64)),
+    gauges("braid_cluster_slot_moves", "Moves of slots under way, from this node and to it.", |s, to| {
+        both_ways(s, to, |cluster| (cluster.moves_out, cluster.moves_in));
+    }),
 
     // Active-active replication, in active mode.
     gauges("braid_active_peer_up", "1 if what a peer has is being received.", |s, to| each_peer(s, to, |peer| yes(peer.is_up))),

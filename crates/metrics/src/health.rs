@@ -7,7 +7,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use braid_clients::attention::STOPPING;
+use braid_clients::attention::{STALE, STOPPING};
 use braid_engine::Engine;
 
 /// Whether the server should get clients.
@@ -18,6 +18,10 @@ pub enum Readiness {
     Loading,
     /// The server is shutting down.
     Stopping,
+    /// A replica that has never had its primary's data, nor any of its own.
+    NoData,
+    /// A replica whose link is down and which does not serve stale data.
+    LinkDown,
 }
 
 impl Readiness {
@@ -27,6 +31,10 @@ impl Readiness {
             Readiness::Stopping
         } else if engine.config.is_loading() {
             Readiness::Loading
+        } else if engine.attention.get() & STALE != 0 {
+            Readiness::LinkDown
+        } else if lacks_data(engine) {
+            Readiness::NoData
         } else {
             Readiness::Ready
         }
@@ -38,6 +46,18 @@ impl Readiness {
             Readiness::Ready => "ready",
             Readiness::Loading => "loading",
             Readiness::Stopping => "stopping",
+            Readiness::NoData => "no-data",
+            Readiness::LinkDown => "link-down",
         }
     }
+}
+
+/// Whether a replica still waits for its first copy and has nothing else to serve. One that has lost
+/// its link, or has loaded a file, serves what it has.
+fn lacks_data(engine: &Engine) -> bool {
+    let (link, keyspace) = (&engine.replication.link, &engine.keyspace);
+    link.is_replica()
+        && !link.is_up()
+        && link.down_since_ms().is_none()
+        && (0..keyspace.databases()).all(|db| keyspace.len(db).0 == 0)
 }

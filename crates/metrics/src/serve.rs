@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use braid_base::system_text::reason;
 use braid_engine::Engine;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -44,12 +45,11 @@ type Reply = Response<Full<Bytes>>;
 /// failed.
 pub fn bind(addresses: &str, port: u16) -> Result<Vec<TcpListener>, String> {
     let one = |address: &str| {
-        let failed = |error: &dyn std::fmt::Display| {
-            format!("Could not listen for HTTP on {address}, port {port}: {error}")
-        };
-        let ip: IpAddr = address.parse().map_err(|error| failed(&error))?;
-        let listener = TcpListener::bind(SocketAddr::new(ip, port)).map_err(|error| failed(&error))?;
-        listener.set_nonblocking(true).map_err(|error| failed(&error))?;
+        let failed = |error: &str| format!("Could not listen for HTTP on {address}, port {port}: {error}");
+        let ip: IpAddr = address.parse().map_err(|_| failed("metrics-bind takes IP addresses"))?;
+        let listener =
+            TcpListener::bind(SocketAddr::new(ip, port)).map_err(|error| failed(&reason(&error)))?;
+        listener.set_nonblocking(true).map_err(|error| failed(&reason(&error)))?;
         Ok(listener)
     };
     addresses.split_whitespace().map(one).collect()

@@ -115,6 +115,21 @@ pub enum LoadError {
 /// Maximum number of empty keys that are logged by name.
 const EMPTY_NAMED_MAX: u64 = 10;
 
+impl LoadError {
+    /// True if the file itself is damaged: braid-check-rdb says more.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            LoadError::File(error) | LoadError::Value { error, .. } => {
+                !matches!(error.fault, braid_rdb::Fault::Io(_))
+            }
+            LoadError::Duplicate { .. } => true,
+            LoadError::Database { .. } | LoadError::Function(_) | LoadError::Thread | LoadError::Stopped => {
+                false
+            }
+        }
+    }
+}
+
 impl From<Stopped> for LoadError {
     fn from(_: Stopped) -> LoadError {
         LoadError::Stopped

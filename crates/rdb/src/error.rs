@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Errors in encoded values.
 
+use braid_base::system_text::reason;
+
 /// An error with its position.
 #[derive(Debug, thiserror::Error)]
 #[error("{fault} (at byte {position})")]
@@ -17,7 +19,7 @@ pub enum Fault {
     #[error("unexpected end of data")]
     Short,
     /// Reading failed.
-    #[error("{0}")]
+    #[error("{}", reason(.0))]
     Io(#[from] std::io::Error),
     /// Invalid data.
     #[error("{0}")]

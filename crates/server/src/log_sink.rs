@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use braid_base::date::Date;
+use braid_base::system_text::reason;
 use braid_config::{Config, LogLevel};
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use parking_lot::Mutex;
@@ -24,16 +25,17 @@ struct Sink {
 /// Starts logging as configured, if it has not begun. The descriptor that lines go to, which stays open.
 pub fn install(config: &Arc<Config>) -> Result<RawFd, String> {
     let path = config.logfile();
-    let file = if path.is_empty() {
-        None
-    } else {
-        // The process may not be in its folder yet.
-        let path = config.dir().join(&*path);
-        let open = std::fs::OpenOptions::new().create(true).append(true).open(&path);
-        Some(Mutex::new(
-            open.map_err(|error| format!("Can't open the log file '{}': {error}", path.display()))?,
-        ))
-    };
+    let file =
+        if path.is_empty() {
+            None
+        } else {
+            // The process may not be in its folder yet.
+            let path = config.dir().join(&*path);
+            let open = std::fs::OpenOptions::new().create(true).append(true).open(&path);
+            Some(Mutex::new(open.map_err(|error| {
+                format!("Can't open the log file '{}': {}", path.display(), reason(&error))
+            })?))
+        };
     let descriptor = match &file {
         Some(file) => file.lock().as_raw_fd(),
         None => std::io::stdout().as_raw_fd(),
@@ -42,6 +44,16 @@ pub fn install(config: &Arc<Config>) -> Result<RawFd, String> {
         .map_err(|error| error.to_string())?;
     log::set_max_level(LevelFilter::Trace);
     Ok(descriptor)
+}
+
+/// Whether the standard output and the standard error output are one terminal, pipe or file: a reader
+/// would find a line on both twice.
+pub fn is_beside_errors() -> bool {
+    let of = |stat: rustix::fs::Stat| (stat.st_dev, stat.st_ino);
+    match (rustix::fs::fstat(std::io::stdout()), rustix::fs::fstat(std::io::stderr())) {
+        (Ok(output), Ok(errors)) => of(output) == of(errors),
+        _ => false,
+    }
 }
 
 fn mark(level: Level) -> char {

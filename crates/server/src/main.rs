@@ -77,6 +77,8 @@ fn report_failure(config: &Arc<Config>, error: &str) {
     if !config.logfile().is_empty() {
         // Unless it has begun. A log that cannot be opened has nowhere to complain.
         let _ = log_sink::install(config);
+    } else if log_sink::is_beside_errors() {
+        return;
     }
     let lines: Vec<&str> = error.lines().filter(|line| !line.is_empty()).collect();
     log::error!("Exiting after an error: {}", lines.join(" "));
@@ -291,7 +293,13 @@ fn load_append_only(engine: &Engine) -> Result<(), String> {
             Ok(())
         }
         Err(AofLoadError::Stopped) => Ok(()),
-        Err(error) => Err(format!("Fatal error loading the append-only file: {error}. Exiting.")),
+        Err(error) => {
+            let error = error.to_string();
+            Err(format!(
+                "Fatal error loading the append-only file: {}. Exiting.",
+                error.trim_end_matches('.')
+            ))
+        }
     }
 }
 

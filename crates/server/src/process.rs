@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use braid_base::crc::HASH_SLOTS;
+use braid_base::system_text::reason;
 use braid_config::{Config, ShutdownFlags};
 use braid_engine::Engine;
 use braid_engine::shutdown::ShutdownOptions;
@@ -18,7 +19,7 @@ pub fn enter_directory(config: &Arc<Config>) -> Result<(), String> {
     let enter = |config: &Config| {
         let dir = config.dir();
         std::env::set_current_dir(&dir)
-            .map_err(|error| format!("Can't chdir to '{}': {error}", dir.display()))
+            .map_err(|error| format!("Can't chdir to '{}': {}", dir.display(), reason(&error)))
     };
     config.on_change(&["dir"], enter);
     enter(config)
@@ -40,7 +41,7 @@ pub fn daemonize() -> Result<(), String> {
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::null())
         .spawn()
-        .map_err(|error| format!("cannot start in the background: {error}"))?;
+        .map_err(|error| format!("Cannot start in the background: {}", reason(&error)))?;
     std::process::exit(0);
 }
 
@@ -95,7 +96,7 @@ pub fn write_pid_file(config: &Config) {
     if !path.is_empty()
         && let Err(error) = std::fs::write(&*path, format!("{}\n", std::process::id()))
     {
-        log::warn!("Failed to write PID file: {error}");
+        log::warn!("Failed to write PID file {path}: {}", reason(&error));
     }
 }
 

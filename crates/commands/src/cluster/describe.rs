@@ -11,7 +11,6 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock::unix_ms;
-use braid_base::crc::HASH_SLOTS;
 use braid_clients::Address;
 use braid_clients::attention::LOADING;
 use braid_config::{ClusterEndpointType, Config};
@@ -54,10 +53,7 @@ struct Picture<'c> {
     config: &'c Config,
     /// The client's connection is one of TLS.
     is_tls: bool,
-    own: &'c ClusterNode,
     shards: Vec<Shard>,
-    /// The cluster, if there are other nodes.
-    view: Option<Arc<ClusterView>>,
 }
 
 impl<'c> Picture<'c> {
@@ -73,7 +69,7 @@ impl<'c> Picture<'c> {
                 vec![Shard { slots, epoch: own.epoch(), nodes: vec![own_node(call, own, None)] }]
             }
         };
-        Ok(Picture { config, is_tls, own, shards, view })
+        Ok(Picture { config, is_tls, shards })
     }
 
     /// All nodes with their shards.
@@ -271,16 +267,8 @@ pub(super) fn count_failure_reports(call: &mut Call) -> CommandResult {
 }
 
 pub(super) fn info(call: &mut Call) -> CommandResult {
-    let picture = Picture::of(call)?;
-    let own = picture.nodes().find(|(_, node)| node.is_own).map(|(shard, _)| shard.epoch);
-    let assigned: usize = picture.shards.iter().map(|shard| shard.slots.slots.len()).sum();
-    let (lost, epoch) = match &picture.view {
-        Some(view) if view.own().is_some() => (view.map.lost_slots(), view.map.epoch),
-        _ => (0, picture.own.epoch()),
-    };
-    let is_complete = assigned == usize::from(HASH_SLOTS) && lost == 0;
-    let is_ok = is_complete || assigned > 0 && !picture.config.cluster_require_full_coverage();
-    let size = picture.shards.iter().filter(|shard| !shard.slots.slots.is_empty()).count();
+    node_of(call)?;
+    let Some(report) = call.engine.cluster_report() else { return Ok(()) };
     let forwarding = call.engine.forwarding();
     let messages = |what: &str, count: fn(&Forwarding) -> &AtomicU64| {
         let count = forwarding.map_or(0, |forwarding| count(forwarding).load(Relaxed));
@@ -292,20 +280,24 @@ pub(super) fn info(call: &mut Call) -> CommandResult {
     };
     let text = format!(
         "cluster_state:{}\r\n\
-         cluster_slots_assigned:{assigned}\r\n\
+         cluster_slots_assigned:{}\r\n\
          cluster_slots_ok:{}\r\n\
          cluster_slots_pfail:0\r\n\
-         cluster_slots_fail:{lost}\r\n\
+         cluster_slots_fail:{}\r\n\
          cluster_known_nodes:{}\r\n\
-         cluster_size:{size}\r\n\
-         cluster_current_epoch:{epoch}\r\n\
+         cluster_size:{}\r\n\
+         cluster_current_epoch:{}\r\n\
          cluster_my_epoch:{}\r\n\
          {}{}\
          total_cluster_links_buffer_limit_exceeded:0\r\n",
-        if is_ok { "ok" } else { "fail" },
-        assigned - lost,
-        picture.nodes().count(),
-        own.unwrap_or(0),
+        if report.is_ok { "ok" } else { "fail" },
+        report.assigned,
+        report.assigned.saturating_sub(report.lost),
+        report.lost,
+        report.nodes,
+        report.size,
+        report.epoch,
+        report.own_epoch,
         messages("sent", |forwarding| &forwarding.sent),
         messages("received", |forwarding| &forwarding.received),
     );

@@ -11,7 +11,7 @@ super::directives! {
     active_replica: bool => switch("active-replica", false).immutable();
 
     /// Let REPLICAOF, and each line `replicaof`, add a peer instead of replacing the one before.
-    multi_master: bool => switch("multi-master", false);
+    multi_master: bool => switch("multi-master", false).only_with(&["active-replica"]);
 
     /// Peers of this server, host:port with commas between: it takes from each what it lacks.
     active_peers: text => optional_text("active-peers");
@@ -23,9 +23,11 @@ super::directives! {
     /// Milliseconds that a peer's effects may be ahead of this server's clock; they are refused
     /// beyond.
     active_clock_ahead_max_ms: u64 =>
-        integer("active-clock-ahead-max", || 60_000, 1, LONG_MAX, Unit::Milliseconds).immutable();
+        integer("active-clock-ahead-max", || 60_000, 1, LONG_MAX, Unit::Milliseconds).immutable()
+            .only_with(&["active-replica"]);
 
     /// Bytes of effects kept in memory for peers that were away; those that lack more get a full copy.
     active_backlog_size: u64 =>
-        integer("active-backlog-size", || 64 << 20, 1 << 16, LONG_MAX, Unit::Bytes);
+        integer("active-backlog-size", || 64 << 20, 1 << 16, LONG_MAX, Unit::Bytes)
+            .only_with(&["active-replica"]);
 }

@@ -130,6 +130,11 @@ pub(crate) const LONG_MAX: i128 = i64::MAX as i128;
 /// Largest C `unsigned long`.
 pub(crate) const ULONG_MAX: i128 = u64::MAX as i128;
 
+/// What makes a server a member of a group.
+pub(crate) const IN_GROUP: &[&str] = &["group-name", "cluster-name"];
+/// What makes a server a node of a cluster.
+pub(crate) const IN_CLUSTER: &[&str] = &["cluster-enabled"];
+
 mod active;
 mod checks;
 mod cluster;
@@ -282,6 +287,17 @@ mod tests {
                 }
             };
             assert!(fits, "{accessor}: {ty} does not fit {directive:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_directive_needs_is_set_at_start_only() {
+        for directive in &table().directives {
+            for name in directive.only_with {
+                let needed = table().directives[table().find(name).expect("a directive")];
+                assert_eq!(needed.mutability, crate::directive::Mutability::Immutable, "{}", directive.name);
+                assert!(needed.only_with.is_empty() && directive.takes_effect, "{}", directive.name);
+            }
         }
     }
 

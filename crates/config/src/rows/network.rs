@@ -27,7 +27,8 @@ super::directives! {
     unixsocketgroup: text => optional_text("unixsocketgroup").immutable().beyond_redis().no_effect_yet();
 
     /// Permissions of the Unix domain socket, octal; 0 leaves them as the system makes them.
-    unixsocketperm: u32 => integer("unixsocketperm", || 0, 0, 0o777, Unit::Octal).immutable();
+    unixsocketperm: u32 =>
+        integer("unixsocketperm", || 0, 0, 0o777, Unit::Octal).immutable().only_with(&["unixsocket"]);
 
     /// Length of the kernel's queue of connections not yet accepted. The kernel caps it at its own limit.
     tcp_backlog: u32 => integer("tcp-backlog", || 511, 0, INT_MAX, Unit::Plain).immutable();

@@ -41,7 +41,8 @@ super::directives! {
     metrics_port: u16 => integer("metrics-port", || 0, 0, 65535, Unit::Plain).immutable().beyond_redis();
 
     /// Addresses that this port is listened to at, separated by blanks.
-    metrics_bind: text => text("metrics-bind", "127.0.0.1").immutable().beyond_redis();
+    metrics_bind: text =>
+        text("metrics-bind", "127.0.0.1").immutable().beyond_redis().only_with(&["metrics-port"]);
 
     /// Keep a histogram of run times for each command.
     latency_tracking: bool => switch("latency-tracking", true);

@@ -4,7 +4,7 @@
 use super::checks;
 use crate::directive::{Special, Unit};
 use crate::enums::{ConfigEnum, PropagationErrorBehavior, ReplCompression, ReplDisklessLoad, SyncLevel};
-use crate::rows::{INT_MAX, LONG_MAX};
+use crate::rows::{IN_GROUP, INT_MAX, LONG_MAX};
 
 super::directives! {
     "Replication", after persistence;
@@ -128,7 +128,7 @@ super::directives! {
     sync_writes: bool => switch("sync-writes", false);
 
     /// Refuse writes whose replies would wait when the in-sync set has fewer replicas than this.
-    min_sync_replicas: u32 => integer("min-sync-replicas", || 0, 0, INT_MAX, Unit::Plain);
+    min_sync_replicas: u32 => integer("min-sync-replicas", || 0, 0, INT_MAX, Unit::Plain).only_with(IN_GROUP);
 
     /// What an in-sync replica acknowledges: memory (it has it), or disk (its append-only file and
     /// this server's have it).
@@ -136,7 +136,8 @@ super::directives! {
 
     /// Milliseconds that a reply waits for an in-sync replica before that counts as slow, and is
     /// removed from the set.
-    sync_timeout_ms: u32 => integer("sync-timeout", || 1000, 1, INT_MAX, Unit::Milliseconds);
+    sync_timeout_ms: u32 =>
+        integer("sync-timeout", || 1000, 1, INT_MAX, Unit::Milliseconds).only_with(IN_GROUP);
 
     /// What to do when a command from the master or the append-only file fails: ignore, panic, or
     /// panic-on-replicas.

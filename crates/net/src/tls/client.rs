@@ -35,7 +35,7 @@ impl TlsSettings {
             .map_err(|error| format!("Failed to load private key: {}: {error}", self.key.display()))?;
         let config = builder
             .with_client_auth_cert(read_certificates(&self.certificate)?, key)
-            .map_err(|error| format!("Failed to load certificate: {error}"))?;
+            .map_err(|error| self.refused(&error))?;
         Ok(Arc::new(config))
     }
 }

@@ -5,9 +5,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use braid_base::system_text::reason;
 use pkcs8::{EncryptedPrivateKeyInfoRef, SecretDocument};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::{
     NoServerSessionStorage, ProducesTickets, ServerSessionMemoryCache, StoresServerSessions,
@@ -84,9 +85,7 @@ impl TlsSettings {
                 builder.with_client_cert_verifier(verifier)
             }
         };
-        let mut config = builder.with_single_cert(chain, key).map_err(|error| {
-            format!("Failed to load certificate: {}: {error}", self.certificate.display())
-        })?;
+        let mut config = builder.with_single_cert(chain, key).map_err(|error| self.refused(&error))?;
         config.ignore_client_order = self.prefer_server_ciphers;
         if self.sessions == 0 {
             config.session_storage = Arc::new(NoServerSessionStorage {});
@@ -100,6 +99,19 @@ impl TlsSettings {
             config.ticketer = Arc::new(Timed { inner: tickets, seconds });
         }
         Ok(Arc::new(config))
+    }
+
+    /// Why certificate and key cannot be used together.
+    pub(super) fn refused(&self, error: &rustls::Error) -> String {
+        let (certificate, key) = (self.certificate.display(), self.key.display());
+        match error {
+            rustls::Error::InconsistentKeys(_) => {
+                format!(
+                    "Failed to load private key: {key}: it does not belong to the certificate {certificate}"
+                )
+            }
+            error => format!("Failed to load certificate: {certificate}: {error}"),
+        }
     }
 
     pub(super) fn versions(&self) -> Result<Vec<&'static SupportedProtocolVersion>, String> {
@@ -141,7 +153,7 @@ impl TlsSettings {
             }
             if wanted.is_empty() {
                 return Err(format!(
-                    "Failed to configure ciphers: {directive} '{names}' names none that is supported"
+                    "Failed to configure ciphers: {directive} '{names}' has no supported cipher"
                 ));
             }
             let of_version = |suite: &rustls::SupportedCipherSuite| suite.tls13().is_some() == is_13;
@@ -168,7 +180,11 @@ impl TlsSettings {
         let folder = &self.authorities_folder;
         if !folder.as_os_str().is_empty() {
             let entries = std::fs::read_dir(folder).map_err(|error| {
-                format!("Failed to configure CA certificate(s) file/directory: {}: {error}", folder.display())
+                format!(
+                    "Failed to configure CA certificate(s) file/directory: {}: {}",
+                    folder.display(),
+                    reason(&error)
+                )
             })?;
             files.extend(entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file()));
         }
@@ -191,8 +207,8 @@ impl TlsSettings {
 
 pub(super) fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let failed = |reason: String| format!("Failed to load certificate: {}: {reason}", path.display());
-    let certificates: Result<Vec<_>, _> =
-        CertificateDer::pem_file_iter(path).map_err(|error| failed(error.to_string()))?.collect();
+    let file = std::fs::read(path).map_err(|error| failed(reason(&error)))?;
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&file).collect();
     let certificates = certificates.map_err(|error| failed(error.to_string()))?;
     if certificates.is_empty() { Err(failed("no certificate in it".into())) } else { Ok(certificates) }
 }
@@ -202,13 +218,16 @@ pub(super) fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'stati
 pub(super) fn read_key(path: &Path, password: &str) -> Result<PrivateKeyDer<'static>, String> {
     const BEGIN: &str = "-----BEGIN ENCRYPTED PRIVATE KEY-----";
     const END: &str = "-----END ENCRYPTED PRIVATE KEY-----";
-    let file = std::fs::read(path).map_err(|error| error.to_string())?;
+    let file = std::fs::read(path).map_err(|error| reason(&error))?;
     let text = String::from_utf8_lossy(&file);
     let Some(begin) = text.find(BEGIN) else {
         if text.contains("Proc-Type: 4,ENCRYPTED") {
             return Err("encrypted in an old form; convert it with: openssl pkcs8 -topk8".into());
         }
-        return PrivateKeyDer::from_pem_slice(&file).map_err(|error| error.to_string());
+        return PrivateKeyDer::from_pem_slice(&file).map_err(|error| match error {
+            pem::Error::NoItemsFound => "no private key in it".to_owned(),
+            error => error.to_string(),
+        });
     };
     if password.is_empty() {
         return Err("it is encrypted, and there is no tls-key-file-pass".into());

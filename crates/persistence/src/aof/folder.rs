@@ -10,6 +10,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use braid_base::system_text::reason;
+
 use crate::files;
 
 use super::manifest::{FileInfo, Manifest, ManifestError, shown};
@@ -24,7 +26,7 @@ pub struct Folder {
 /// Why an operation on the folder failed, with the texts that Redis logs.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
-    #[error("{what}: {error}")]
+    #[error("{what}: {}", reason(error))]
     Io {
         what: String,
         #[source]
@@ -117,6 +119,14 @@ impl Folder {
             log::debug!("The AOF directory {} doesn't exist", self.dir.display());
         } else if !path.is_file() {
             log::debug!("The AOF manifest file {} doesn't exist", path.display());
+            let stray = self.data_without_manifest();
+            if !stray.is_empty() {
+                log::warn!(
+                    "The AOF manifest file {} doesn't exist: what is beside it is not loaded: {}",
+                    path.display(),
+                    stray.join(", ")
+                );
+            }
         } else {
             let cannot_open =
                 || format!("Fatal error: can't open the AOF manifest file {} for reading", path.display());
@@ -126,6 +136,19 @@ impl Folder {
             return Ok(Manifest::parse(&text)?);
         }
         Ok(Manifest::default())
+    }
+
+    /// Names of data files in the folder, which nothing knows without a manifest.
+    fn data_without_manifest(&self) -> Vec<String> {
+        let names = fs::read_dir(&self.dir).into_iter().flatten().flatten().map(|entry| entry.file_name());
+        let names = names.filter_map(|name| name.into_string().ok());
+        let is_data = |name: &String| {
+            name.strip_prefix(&*self.name)
+                .is_some_and(|rest| rest.ends_with(".rdb") || rest.ends_with(".aof"))
+        };
+        let mut names: Vec<String> = names.filter(is_data).collect();
+        names.sort();
+        names
     }
 
     /// Puts a manifest into effect: after success it survives a power failure. After an error the

@@ -37,7 +37,7 @@ pub enum ReadError {
     /// The checksum at this byte does not match the bytes before it.
     #[error("wrong checksum at byte {position}")]
     Checksum { position: u64 },
-    #[error("{0}")]
+    #[error("{}", braid_base::system_text::reason(.0))]
     Io(#[from] io::Error),
 }
 

@@ -47,7 +47,7 @@ port 0
 port 6379
 {{- end }}
 {{- if not .Values.auth.enabled }}
-# Whoever reaches the service is let in: so the values want it.
+# auth.enabled is false: any client that reaches the service is let in.
 protected-mode no
 {{- end }}
 dir /data
