@@ -5,7 +5,7 @@
 use braid_tests::certificates::certificates;
 use braid_tests::random::source;
 use braid_tests::server::{Options, Peer, free_port, peer, program_under_test, stock};
-use braid_tests::{RawClient, TestServer, wait_for, words};
+use braid_tests::{RawClient, TestServer, Value, wait_for, words};
 use rustix::process::Signal;
 
 use crate::fill::fill;
@@ -31,6 +31,26 @@ fn follower(of: &TestServer, arguments: &[&str]) -> TestServer {
 
 fn follower_at(port: &str, arguments: &[&str]) -> TestServer {
     TestServer::start(&[&USUAL[..], &["--replicaof", "127.0.0.1", port], arguments].concat())
+}
+
+/// ZADD with the score that a member has already takes its expiry away, and nothing else.
+#[test]
+fn a_member_that_expires_no_longer_does_so_at_replicas() {
+    let primary = TestServer::start(&USUAL);
+    let mut client = primary.connect();
+    client.call("ZADD z 1 a");
+    if client.call("ZPEXPIRE z 1000000 MEMBERS 1 a").is_error() {
+        println!("a server without times of members: nothing to be seen");
+        return;
+    }
+    let replica = follower(&primary, &[]);
+    let mut its = replica.connect();
+    wait_until_in_sync(&mut client, &mut its);
+    assert_eq!(client.call("ZADD z CH 1 a"), Value::Integer(0));
+    wait_until_in_sync(&mut client, &mut its);
+    for client in [&mut client, &mut its] {
+        assert_eq!(client.call("ZPTTL z MEMBERS 1 a").to_string(), "[(integer) -1]");
+    }
 }
 
 fn follow(replica: &mut RawClient, primary: &TestServer) {

@@ -39,7 +39,7 @@ impl Engine {
         let own = self.cluster.as_ref()?;
         let all = usize::from(HASH_SLOTS);
         let mut report = ClusterReport {
-            node: own.id.clone(),
+            node: own.id().to_string(),
             is_ok: false,
             assigned: all,
             lost: 0,

@@ -18,6 +18,8 @@ pub(crate) type Pairs<'a> = SmallVec<[(f64, &'a [u8]); 8]>;
 pub(crate) struct Put {
     pub added: usize,
     pub updated: usize,
+    /// Members that lost nothing but their expiry: changes, but none that CH counts.
+    pub persisted: usize,
     /// The score of the last member, unless the rule forbade the change.
     pub score: Option<f64>,
 }
@@ -56,6 +58,10 @@ pub(crate) fn put(
                 done.updated += 1;
                 Some(score)
             }
+            Added::Persisted(score) => {
+                done.persisted += 1;
+                Some(score)
+            }
             Added::Same(score) => Some(score),
             Added::Refused => None,
             Added::NotANumber => {
@@ -68,7 +74,8 @@ pub(crate) fn put(
         call.keyspace.remove(key);
     } else {
         let event = Event::zset(if rule.increment { "zincr" } else { "zadd" });
-        call.keyspace.settle_expiring(event, key, (done.added + done.updated) as u64, expired, false);
+        let changes = done.added + done.updated + done.persisted;
+        call.keyspace.settle_expiring(event, key, changes as u64, expired, false);
     }
     result.map(|()| done)
 }

@@ -294,14 +294,17 @@ impl BigSet {
         }
     }
 
-    pub fn clear_expiry(&mut self, handle: Handle) {
-        let Some(expiry) = &mut self.expiry else { return };
-        if let Some(at) = expiry.by_member.remove(&handle) {
+    /// Whether the member had an expiry.
+    pub fn clear_expiry(&mut self, handle: Handle) -> bool {
+        let Some(expiry) = &mut self.expiry else { return false };
+        let removed = expiry.by_member.remove(&handle);
+        if let Some(at) = removed {
             expiry.by_time.remove(&(at, handle));
         }
         if expiry.by_member.is_empty() {
             self.expiry = None;
         }
+        removed.is_some()
     }
 
     pub fn expiry_of(&self, handle: Handle) -> Option<i64> {

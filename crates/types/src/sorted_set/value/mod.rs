@@ -59,6 +59,8 @@ pub enum Added {
     Updated(f64),
     /// The member existed and keeps this score.
     Same(f64),
+    /// The member existed, keeps this score, and expires no longer.
+    Persisted(f64),
     /// The rule forbids the change.
     Refused,
     /// The score is, or the sum would be, not a number; nothing changed.
@@ -273,19 +275,14 @@ impl SortedSet {
         }
         let big = self.make_big();
         let (hash, handle) = big.find(member);
-        if let Some(handle) = handle
-            && !rule.increment
-            && !rule.only_new
-        {
-            // GT and LT are decided first, because a refusal leaves the member as it is.
-            if !matches!(
-                rule.plan(Some(handle.score()), score),
-                Plan::Nothing(Added::Refused | Added::NotANumber)
-            ) {
-                big.clear_expiry(handle);
-            }
-        }
-        match (rule.plan(handle.map(|handle| handle.score()), score), handle) {
+        let plan = rule.plan(handle.map(|handle| handle.score()), score);
+        // A refusal leaves the member as it is.
+        let persisted = match (&plan, handle) {
+            (Plan::Nothing(Added::Refused | Added::NotANumber), _) | (_, None) => false,
+            (_, Some(handle)) => !rule.increment && big.clear_expiry(handle),
+        };
+        match (plan, handle) {
+            (Plan::Nothing(Added::Same(score)), _) if persisted => Added::Persisted(score),
             (Plan::Nothing(added), _) => added,
             (Plan::Update(score), Some(handle)) => {
                 big.change_score(handle, score);
