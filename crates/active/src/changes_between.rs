@@ -3,11 +3,12 @@
 //! keyspace has the other. Only elements that differ are touched.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use crate::cell::Time;
 use crate::local::Transaction;
+use crate::matching::matching;
 use crate::place::Side;
-use crate::requests::common;
 use crate::stream::{Fields, GroupView, Id, Pending};
 use crate::view::{Shown, Until, View};
 use crate::{Bytes, Name};
@@ -118,19 +119,30 @@ impl Transaction<'_> {
         }
     }
 
+    /// What stays keeps its place: regions that did this at once would double what is written anew.
     fn bring_list(&mut self, database: u32, name: &Name, from: &[Bytes], to: &[Bytes]) {
-        let (start, end) = common(from, to);
-        let new = &to[start..to.len() - end];
-        for _ in 0..from.len() - start - end {
-            self.list_remove(database, name, start);
+        // From the right on, so that what is to the left keeps its index.
+        let (mut from_end, mut to_end) = (from.len(), to.len());
+        for (from_at, to_at) in matching(from, to).into_iter().rev() {
+            self.replace(database, name, from_at + 1..from_end, &to[to_at + 1..to_end], from.len());
+            (from_end, to_end) = (from_at, to_at);
         }
-        if end == 0 {
+        self.replace(database, name, 0..from_end, &to[..to_end], from.len());
+    }
+
+    /// Replaces some elements of a list that had so many. What is new comes first: a key that is empty
+    /// in between loses its time.
+    fn replace(&mut self, database: u32, name: &Name, gone: Range<usize>, new: &[Bytes], len: usize) {
+        let mut first = gone.start;
+        if gone.end == len {
             self.list_push(database, name, Side::Right, new.to_vec());
-        } else if start == 0 {
+        } else if gone.start == 0 {
             self.list_push(database, name, Side::Left, new.iter().rev().cloned().collect());
+            first = new.len();
         } else {
-            new.iter().rev().for_each(|value| self.list_insert(database, name, start, value.clone()));
+            new.iter().rev().for_each(|value| self.list_insert(database, name, gone.end, value.clone()));
         }
+        gone.for_each(|_| self.list_remove(database, name, first));
     }
 
     fn bring_groups(

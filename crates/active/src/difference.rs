@@ -8,8 +8,8 @@
 //! replicas, and must not be translated back.
 //!
 //! Of a hash, set, sorted set, stream or list only the parts are looked at that effects name. A
-//! removal of the whole, a change of type, and elements in the middle of a list or stream have what
-//! is left written anew.
+//! removal of the whole, a change of type, and entries in the middle of a stream have what is left
+//! written anew; an element in the middle of a list, what stands between it and the nearer end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -226,8 +226,8 @@ fn finish_key(requests: &mut Requests, replica: &Replica, name: &Name, touched: 
     }
 }
 
-/// Brings a list on of which some places were touched, if all of them are at its ends: `before` are
-/// those that had an element. False if it has to be written anew.
+/// Brings a list on of which some places were touched: `before` are those that had an element. False
+/// if it has to be written anew.
 fn bring_list(
     requests: &mut Requests,
     name: &Name,
@@ -249,14 +249,37 @@ fn bring_list(
         list.placed().take_while(|(place, _)| is_new(place)).map(|(_, value)| value).collect();
     let new_right: Vec<&Bytes> =
         list.placed().rev().take_while(|(place, _)| is_new(place)).map(|(_, value)| value).collect();
-    let there = |part: &&Part| matches!(part, Part::Item(place) if list.has(place));
-    let there = touched.iter().filter(there).count();
+    let places = || touched.iter().filter_map(Part::place);
+    let there = places().filter(|place| list.has(place)).count();
     if gone_left + gone_right < before.len() || new_left.len() + new_right.len() < there {
-        return false;
+        let had = list.len() - there + before.len();
+        return rewrite_shorter_end(requests, name, list, had, list.around(places()));
     }
     let (new_left, new_right) = (outwards(new_left), outwards(new_right));
     let ends = [(Side::Left, gone_left, new_left), (Side::Right, gone_right, new_right)];
     requests.replace_ends(name, ends);
+    true
+}
+
+/// No request names an element by its place, so what stands between a touched place and the nearer
+/// end is written anew. So many elements were there, and so many are kept on the two sides. False if
+/// none are: a list that is empty in between loses its time.
+fn rewrite_shorter_end(
+    requests: &mut Requests,
+    name: &Name,
+    list: &List,
+    had: usize,
+    (left, right): (usize, usize),
+) -> bool {
+    if left.max(right) == 0 {
+        return false;
+    }
+    if left >= right {
+        requests.rewrite_end(name, Side::Right, had - left, list.values().skip(left).collect());
+    } else {
+        let values: Vec<&Bytes> = list.values().take(list.len() - right).collect();
+        requests.rewrite_end(name, Side::Left, had - right, outwards(values));
+    }
     true
 }
 
@@ -368,6 +391,32 @@ mod tests {
             let requests = difference.finish(&two);
             let words: usize = requests.iter().map(|request| request.args.len()).sum();
             assert!(words < 12, "{requests:?}");
+        }
+    }
+
+    /// Of a long list that a peer has changed in its middle, only the shorter side is written anew.
+    #[test]
+    fn a_change_in_the_middle_of_a_list_rewrites_the_shorter_side() {
+        type Write = fn(&mut Transaction, &Name, usize);
+        let writes: [Write; 3] = [
+            |transaction, key, index| transaction.list_remove(0, key, index),
+            |transaction, key, index| transaction.list_set(0, key, index, bytes(7)),
+            |transaction, key, index| transaction.list_insert(0, key, index, bytes(7)),
+        ];
+        for (write, index) in writes.into_iter().flat_map(|write| [(write, 3), (write, MANY as usize - 3)]) {
+            let (mut one, mut two) = (replica(1), replica(2));
+            let name = Name::from(&b"key"[..]);
+            let unit = one.execute(NOW, |transaction| {
+                transaction.list_push(0, &name, Side::Right, (0..MANY).map(|_| bytes(1)).collect());
+            });
+            two.apply(NOW, &unit.unwrap().unwrap()).unwrap();
+            let mut difference = Difference::default();
+            let unit = one.execute(NOW, |transaction| write(transaction, &name, index)).unwrap().unwrap();
+            apply_with_difference(&mut two, NOW, &unit, &mut difference).unwrap();
+            let requests = difference.finish(&two);
+            let words: usize = requests.iter().map(|request| request.args.len()).sum();
+            assert!((5..12).contains(&words), "{requests:?}");
+            assert!(requests.iter().all(|request| request.args[0] != b"DEL"), "{requests:?}");
         }
     }
 }

@@ -28,6 +28,7 @@ pub mod hash;
 pub mod hyperloglog;
 pub mod key;
 pub mod list;
+pub mod matching;
 pub mod place;
 pub mod replica;
 pub mod requests;

@@ -135,6 +135,19 @@ impl List {
         self.find(place.steps()).is_ok()
     }
 
+    /// How many elements stand before all of these places, and how many behind.
+    pub(crate) fn around<'a>(&self, places: impl Iterator<Item = &'a Place>) -> (usize, usize) {
+        let (mut first, mut end) = (self.len(), 0);
+        for place in places {
+            let (at, next) = match self.find(place.steps()) {
+                Ok(index) => (index, index + 1),
+                Err(index) => (index, index),
+            };
+            (first, end) = (first.min(at), end.max(next));
+        }
+        (first, self.len() - end)
+    }
+
     pub fn place(&self, index: usize) -> Option<Place> {
         Place::new(self.items.get(index)?.steps())
     }

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use crate::Bytes;
+use crate::matching::common;
 use crate::place::Side;
 use crate::stream::{Fields, GroupView, Id};
 use crate::view::{Shown, Until, View};
@@ -243,6 +244,15 @@ impl Requests {
         }
     }
 
+    /// Writes a list's end anew, of so many elements; some are kept before or behind it.
+    pub fn rewrite_end(&mut self, key: &[u8], side: Side, gone: usize, new: Vec<&Bytes>) {
+        let none = match side {
+            Side::Left => Side::Right,
+            Side::Right => Side::Left,
+        };
+        self.replace_ends(key, [(side, gone, new), (none, 0, Vec::new())]);
+    }
+
     fn add_entries<'a>(&mut self, key: &[u8], entries: impl Iterator<Item = &'a (Id, Fields)>) {
         for (id, fields) in entries {
             let id = id_text(*id);
@@ -330,13 +340,6 @@ fn gone_of<'a>(
 ) -> Vec<Vec<&'a [u8]>> {
     let kept: std::collections::BTreeSet<&Bytes> = to.collect();
     from.filter(|one| !kept.contains(one)).map(|one| vec![&one[..]]).collect()
-}
-
-/// How many elements two lists have in common at the begin, and at the end of the rest.
-pub(crate) fn common(from: &[Bytes], to: &[Bytes]) -> (usize, usize) {
-    let start = from.iter().zip(to).take_while(|(one, other)| one == other).count();
-    let rest = from[start..].iter().rev().zip(to[start..].iter().rev());
-    (start, rest.take_while(|(one, other)| one == other).count())
 }
 
 fn id_text(id: Id) -> String {

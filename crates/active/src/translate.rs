@@ -23,13 +23,15 @@
 //! - `EXPIRE`, `PEXPIRE`, `EXPIREAT`, `PEXPIREAT`, `PERSIST`
 //! - `HSET`, `HMSET`, `HSETNX`, `HDEL`, `SADD`, `SREM`, `ZADD` without conditions, `ZREM`
 //! - `HPEXPIREAT`, `HPERSIST` and those of sets and sorted sets, without conditions
-//! - `LPUSH`, `RPUSH`, `LPUSHX`, `RPUSHX`, `LPOP`, `RPOP`
+//! - `LPUSH`, `RPUSH`, `LPUSHX`, `RPUSHX`, `LPOP`, `RPOP`, `LREM`, `LTRIM`, `LSET`, `LINSERT`, `LMOVE`,
+//!   `RPOPLPUSH`
 //! - `PFADD`
 //! - `XADD` with an ID and nothing else, `XDEL`, `XSETID`, `XACK`, `XCLAIM`, `XGROUP`
 //! - [`EVICTED`], [`EXPIRED`]: what the keyspace has lost, not what a client has removed
 //! - `SELECT`, `MULTI`, `EXEC`, `PING`, `PUBLISH`, `SPUBLISH`, `SCRIPT`, `FUNCTION`: nothing
 
 mod commands;
+mod lists;
 
 use crate::Name;
 use crate::effect::Unit;
@@ -41,6 +43,10 @@ enum Reason {
     Unknown,
     Malformed,
     WrongType,
+}
+
+fn number(text: &[u8]) -> Result<i64, Reason> {
+    std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).ok_or(Reason::Malformed)
 }
 
 /// `ACTIVE.EVICTED key [key ...]`: the keyspace has given up keys for memory. They stay with the

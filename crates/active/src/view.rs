@@ -144,6 +144,15 @@ pub(crate) enum Part {
     Item(Place),
 }
 
+impl Part {
+    pub(crate) fn place(&self) -> Option<&Place> {
+        match self {
+            Part::Item(place) => Some(place),
+            Part::Element(_) | Part::Entry(_) | Part::Group(_) => None,
+        }
+    }
+}
+
 fn member_of(member: &Bytes, cell: &Cell<()>, rules: &Rules) -> Option<(Bytes, Until)> {
     cell.is_live().then(|| (member.clone(), until(cell.time(rules))))
 }

@@ -103,6 +103,17 @@ impl Server {
         self.check(line);
     }
 
+    /// The keyspace has a list that is read from there as a value.
+    fn hold(&mut self, now: u64, name: &[u8], values: &[String]) {
+        let bytes = |value: &String| Bytes::from(value.as_bytes());
+        let there = View::List(values.iter().map(bytes).collect());
+        let there = (!values.is_empty()).then_some((there, None));
+        let keys = [(0, Name::from(name), there)];
+        agree(&mut self.keyspace, now, &keys).expect("stamps are there");
+        self.units.extend(agree(&mut self.shadow, now, &keys).expect("stamps are there"));
+        self.check("a value");
+    }
+
     fn run_difference(&mut self, now: u64, difference: Difference) {
         for request in difference.finish(&self.shadow) {
             let args: Vec<&[u8]> = request.args.iter().map(|arg| &arg[..]).collect();
@@ -142,7 +153,7 @@ fn command(random: &mut fastrand::Rng, now: u64) -> String {
     let until = if random.bool() { soon } else { NOW + 1_000_000 + u64::from(two) };
     let kind = *random.choice(b"shtzlx").expect("letters") as char;
     let group = *random.choice(b"gk").expect("letters") as char;
-    match random.u8(0..32) {
+    match random.u8(0..40) {
         0 => format!("SET s{key} {one}"),
         1 => format!("SET s{key} {one} PXAT {until}"),
         2 => format!("INCRBY s{key} {one}"),
@@ -175,7 +186,23 @@ fn command(random: &mut fastrand::Rng, now: u64) -> String {
         29 if one < 3 => format!("XGROUP DESTROY x{key} {group}"),
         29 => format!("SET s{key} {one} KEEPTTL"),
         30 => format!("XGROUP DELCONSUMER x{key} {group} c{one}"),
-        _ => format!("SADD s{key} {one}"),
+        31 => format!("SADD s{key} {one}"),
+        _ => list_command(random, key, one, two),
+    }
+}
+
+/// Values are few, so most are there several times.
+fn list_command(random: &mut fastrand::Rng, key: usize, one: u8, two: u8) -> String {
+    let (from, to) = (random.i32(-4..6), random.i32(-3..7));
+    let side = |random: &mut fastrand::Rng| if random.bool() { "LEFT" } else { "RIGHT" };
+    match random.u8(0..10) {
+        0..3 => format!("LREM l{key} {} {one}", random.i8(-2..3)),
+        3..5 => format!("LSET l{key} {from} {two}"),
+        5 => format!("LINSERT l{key} BEFORE {one} {two}"),
+        6 => format!("LINSERT l{key} after {one} {two}"),
+        7 => format!("LTRIM l{key} {from} {to}"),
+        8 => format!("RPOPLPUSH l{key} l{}", random.usize(0..3)),
+        _ => format!("LMOVE l{key} l{} {} {}", random.usize(0..3), side(random), side(random)),
     }
 }
 
@@ -302,6 +329,20 @@ fn fits(server: &Server, line: &str) -> bool {
             }
         }
         Some("LPOP" | "RPOP" | "ZREM") => view.is_some(),
+        Some("LREM" | "LSET" | "LINSERT" | "LTRIM" | "LMOVE" | "RPOPLPUSH") => {
+            let Some(View::List(values)) = view else { return false };
+            let words: Vec<&str> = line.split(' ').collect();
+            let has = |value: &str| values.iter().any(|one| &one[..] == value.as_bytes());
+            match words[0] {
+                "LREM" => has(words[3]),
+                "LINSERT" => has(words[3]),
+                "LSET" => {
+                    let (index, len) = (words[2].parse().unwrap_or(0), values.len() as i64);
+                    (-len..len).contains(&index)
+                }
+                _ => true,
+            }
+        }
         Some("XADD") => {
             let id = line.split(' ').nth(2).unwrap_or_default();
             let (ms, sequence) = id.split_once('-').unwrap_or_default();
@@ -312,6 +353,188 @@ fn fits(server: &Server, line: &str) -> bool {
             }
         }
         _ => true,
+    }
+}
+
+/// What a list command does to the values of a list that is not shared with anybody.
+fn alone(values: &mut Vec<String>, words: &[&str]) {
+    let at = |values: &[String], index: &str| {
+        let index: i64 = index.parse().expect("an index");
+        if index < 0 { index + values.len() as i64 } else { index }
+    };
+    match words[0] {
+        "RPUSH" => values.extend(words[2..].iter().map(|word| (*word).to_owned())),
+        "LPUSH" => words[2..].iter().for_each(|word| values.insert(0, (*word).to_owned())),
+        "LREM" => {
+            let count: i64 = words[2].parse().expect("a count");
+            let mut left = if count == 0 { u64::MAX } else { count.unsigned_abs() };
+            let mut stays = |value: &String| {
+                let goes = value == words[3] && left > 0;
+                left -= u64::from(goes);
+                !goes
+            };
+            if count < 0 {
+                let mut kept: Vec<String> = values.drain(..).rev().filter(&mut stays).collect();
+                kept.reverse();
+                *values = kept;
+            } else {
+                values.retain(&mut stays);
+            }
+        }
+        "LSET" => {
+            let index = at(values, words[2]) as usize;
+            words[3].clone_into(&mut values[index]);
+        }
+        "LINSERT" => {
+            let pivot = values.iter().position(|value| value == words[3]).expect("the pivot");
+            let index = pivot + usize::from(words[2].eq_ignore_ascii_case("AFTER"));
+            values.insert(index, words[4].to_owned());
+        }
+        "LTRIM" => {
+            let (first, last) = (at(values, words[2]), at(values, words[3]));
+            let mut index = -1;
+            values.retain(|_| {
+                index += 1;
+                first <= index && index <= last
+            });
+        }
+        "LMOVE" => {
+            let value = if words[3] == "LEFT" { values.remove(0) } else { values.pop().expect("one") };
+            let index = if words[4] == "LEFT" { 0 } else { values.len() };
+            values.insert(index, value);
+        }
+        "LPOP" => drop(values.remove(0)),
+        "RPOP" => drop(values.pop()),
+        other => panic!("{other}"),
+    }
+}
+
+fn list_of(replica: &Replica, name: &[u8]) -> Vec<String> {
+    match replica.view(0, name) {
+        Some(View::List(values)) => {
+            values.iter().map(|value| String::from_utf8_lossy(value).into_owned()).collect()
+        }
+        other => {
+            assert_eq!(other, None);
+            Vec::new()
+        }
+    }
+}
+
+/// Of equal values each command takes those that the same command takes on a server alone.
+#[test]
+fn list_commands_mean_what_they_mean_to_a_server_alone() {
+    for seed in 0..setting("BRAID_SHADOWS", 1_000) {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut server = Server::new(1);
+        let mut values = Vec::new();
+        for step in 0..60 {
+            let (one, two) = (random.u8(0..4), random.u8(0..4));
+            let line = match random.u8(0..12) {
+                0..4 => format!("RPUSH l0 {one} {two}"),
+                4..6 => format!("LPUSH l0 {one} {two}"),
+                6 => "LPOP l0".into(),
+                _ => list_command(&mut random, 0, one, two),
+            };
+            let words: Vec<&str> = line.split(' ').collect();
+            if words[0] == "RPOPLPUSH" || words[0] == "LMOVE" && words[2] != "l0" || !fits(&server, &line) {
+                continue;
+            }
+            server.run(NOW + step, &line);
+            alone(&mut values, &words);
+            assert_eq!(list_of(&server.shadow, b"l0"), values, "{line} of seed {seed}");
+        }
+    }
+}
+
+/// A command on a list whose elements are unique: which are new, and which it takes away. Nothing if
+/// there is none that it could be about.
+struct OnUnique {
+    line: String,
+    new: Vec<String>,
+    gone: Vec<String>,
+    /// It writes over one, whose place another region may remove or write over as well.
+    is_set: bool,
+}
+
+fn on_unique(random: &mut fastrand::Rng, number: &mut u32, values: &[String]) -> Option<OnUnique> {
+    *number += 1;
+    let one = format!("{number}");
+    let new = vec![one.clone()];
+    let pushed = |line| OnUnique { line, new: new.clone(), gone: Vec::new(), is_set: false };
+    let taken =
+        |line, gone: &[String]| OnUnique { line, new: Vec::new(), gone: gone.to_vec(), is_set: false };
+    let kind = random.u8(0..14);
+    if kind < 4 {
+        return Some(pushed(format!("{} list {one}", if kind == 0 { "LPUSH" } else { "RPUSH" })));
+    }
+    let index = random.usize(0..values.len().max(1));
+    let value = values.get(index)?;
+    let this = &values[index..=index];
+    Some(match kind {
+        4..7 => taken(format!("LREM list {} {value}", random.i8(-1..2)), this),
+        7..9 => pushed(format!("LINSERT list BEFORE {value} {one}")),
+        9 => pushed(format!("LINSERT list AFTER {value} {one}")),
+        10 => OnUnique { line: format!("LSET list {index} {one}"), new, gone: this.to_vec(), is_set: true },
+        11 => taken("LPOP list".into(), &values[..1]),
+        12 => taken("RPOP list".into(), &values[values.len() - 1..]),
+        _ => {
+            let (first, last) = (random.usize(0..2), values.len() - random.usize(1..3).min(values.len()));
+            let stays = first..(last + 1).max(first).min(values.len());
+            let gone: Vec<String> =
+                (0..values.len()).filter(|at| !stays.contains(at)).map(|at| values[at].clone()).collect();
+            taken(format!("LTRIM list {first} {last}"), &gone)
+        }
+    })
+}
+
+/// Two regions that hear of each other late: what one has removed does not come back, what nobody has
+/// removed stays, and nothing is there twice. Some changes are read from the keyspace as values.
+#[test]
+fn removed_elements_of_lists_stay_away() {
+    for seed in 0..setting("BRAID_SHADOWS", 1_000) {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut servers = [Server::new(1), Server::new(2)];
+        let (mut number, mut new, mut gone, mut unsure) =
+            (0, BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        for step in 0..80 {
+            let now = NOW + step;
+            let who = random.usize(0..2);
+            if random.u8(0..8) == 0 {
+                let units = std::mem::take(&mut servers[who].units);
+                servers[1 - who].take(now, &units);
+                continue;
+            }
+            let server = &mut servers[who];
+            let values = list_of(&server.keyspace, b"list");
+            let Some(change) = on_unique(&mut random, &mut number, &values) else { continue };
+            if random.u8(0..4) == 0 && !values.is_empty() {
+                let mut after = values;
+                alone(&mut after, &change.line.split(' ').collect::<Vec<_>>());
+                server.hold(now, b"list", &after);
+            } else {
+                server.run(now, &change.line);
+            }
+            if change.is_set {
+                unsure.extend(change.new);
+            } else {
+                new.extend(change.new);
+            }
+            gone.extend(change.gone);
+        }
+        exchange(&mut servers, NOW + 100);
+        exchange(&mut servers, NOW + 101);
+        assert_eq!(servers[0].shadow.digest(), servers[1].shadow.digest(), "seed {seed}");
+        let held = list_of(&servers[0].keyspace, b"list");
+        assert_eq!(held, list_of(&servers[1].keyspace, b"list"), "seed {seed}");
+        let once: BTreeSet<String> = held.iter().cloned().collect();
+        assert_eq!(once.len(), held.len(), "something is there twice, seed {seed}: {held:?}");
+        let back: Vec<&String> = once.intersection(&gone).collect();
+        assert!(back.is_empty(), "{back:?} came back, seed {seed}");
+        let lost: Vec<&String> =
+            new.iter().filter(|one| !gone.contains(*one) && !once.contains(*one)).collect();
+        assert!(lost.is_empty(), "{lost:?} are lost, seed {seed}");
+        assert!(once.iter().all(|one| new.contains(one) || unsure.contains(one)), "seed {seed}");
     }
 }
 

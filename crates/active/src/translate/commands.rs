@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Requests of the journal, one by one. What is not known here is compared with the keyspace.
 
-use super::{EVICTED, EXPIRED, Reason, Request, Values};
+use super::{EVICTED, EXPIRED, Reason, Request, Values, lists, number};
 use crate::amount::Amount;
 use crate::cell::Time;
 use crate::local::Transaction;
-use crate::place::Side;
 use crate::stream::{Id, Pending};
-use crate::value::Value;
 use crate::{Bytes, Name};
 
 type Outcome = Result<(), Reason>;
@@ -23,10 +21,6 @@ struct Call<'t, 'r, 'a> {
 
 fn boxed(bytes: &[u8]) -> Bytes {
     bytes.into()
-}
-
-fn number(text: &[u8]) -> Result<i64, Reason> {
-    std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).ok_or(Reason::Malformed)
 }
 
 /// A time in ms of Unix time. One before its begin has come long ago.
@@ -90,7 +84,10 @@ pub(super) fn translate(
         }
         name => match call.string(name) {
             Err(Reason::Unknown) => match call.collection(name) {
-                Err(Reason::Unknown) => call.stream(name),
+                Err(Reason::Unknown) => match lists::translate(call.transaction, database, name, args) {
+                    Err(Reason::Unknown) => call.stream(name),
+                    outcome => outcome,
+                },
                 outcome => outcome,
             },
             outcome => outcome,
@@ -238,12 +235,6 @@ impl Call<'_, '_, '_> {
                     .for_each(|member| self.transaction.sorted_set_remove(database, &key, boxed(member)));
             }
             b"ZINCRBY" => return self.increment_score(self.args.get(1), self.args.get(2)),
-            b"RPUSH" | b"RPUSHX" => self.push(Side::Right, rest),
-            b"LPUSH" | b"LPUSHX" => self.push(Side::Left, rest),
-            b"LPOP" | b"RPOP" => {
-                let count = self.args.get(1).map_or(Ok(1), |count| number(count))?.max(0) as usize;
-                self.pop(name == b"LPOP", count)?;
-            }
             _ => return Err(Reason::Unknown),
         }
         Ok(())
@@ -280,23 +271,6 @@ impl Call<'_, '_, '_> {
             true => Ok(()),
             false => Err(Reason::WrongType),
         }
-    }
-
-    fn push(&mut self, side: Side, values: &[&[u8]]) {
-        let values = values.iter().map(|value| boxed(value)).collect();
-        self.transaction.list_push(self.database, &self.key, side, values);
-    }
-
-    fn pop(&mut self, is_left: bool, count: usize) -> Outcome {
-        for _ in 0..count {
-            let len = match self.transaction.value(self.database, &self.key) {
-                Some(Value::List(list)) => list.len(),
-                _ => return Ok(()),
-            };
-            let index = if is_left { 0 } else { len.saturating_sub(1) };
-            self.transaction.list_remove(self.database, &self.key, index);
-        }
-        Ok(())
     }
 
     fn stream(&mut self, name: &[u8]) -> Outcome {
