@@ -449,10 +449,42 @@ fn claims_do_not_move_what_a_group_has_read() {
     });
 }
 
+/// List commands travel as changes of the very elements that they are about, of equal ones as well.
+#[test]
+fn list_commands_are_about_the_same_elements_at_the_peer() {
+    let (one, two) = (server(1, &[]), server(2, &[]));
+    link_all(&[&one, &two]);
+    let mut peer = two.connect();
+    for (commands, expected) in [
+        (&["RPUSH list x a x b x c x d x"][..], "x a x b x c x d x"),
+        (&["LREM list 1 x"], "a x b x c x d x"),
+        (&["LREM list -2 x"], "a x b x c d"),
+        (&["LSET list 3 y", "LSET list -1 x"], "a x b y c x"),
+        (&["LINSERT list BEFORE x z", "LINSERT list AFTER x z"], "a z x z b y c x"),
+        (&["LTRIM list 1 -2"], "z x z b y c"),
+        (&["LMOVE list list LEFT RIGHT", "RPOPLPUSH list list", "LMOVE list other RIGHT LEFT"], "z x z b y"),
+        (&["MULTI", "RPUSH list z", "LREM list 0 z", "EXEC"], "x b y"),
+        (&["EVAL \"redis.call('lset',KEYS[1],1,'x')\" 1 list"], "x x y"),
+        (&["RPUSH list z z", "LPOP list 2", "RPOP list"], "y z"),
+        (&["LMPOP 2 none list LEFT COUNT 1", "BLMOVE other list LEFT LEFT 0"], "c z"),
+    ] {
+        all(&one, commands);
+        assert_eq!(texts(&one.connect().call("LRANGE list 0 -1")).join(" "), expected);
+        let mut held = String::new();
+        let arrived = wait_for_within(PATIENCE, || {
+            held = texts(&peer.call("LRANGE list 0 -1")).join(" ");
+            held == expected
+        });
+        assert!(arrived, "after {commands:?} the peer has {held}, not {expected}");
+    }
+    wait_until_equal(&[&one, &two]);
+    let sent = one.connect().info_field("active", "active_sent_as_values");
+    assert_eq!(sent.as_deref(), Some("0"), "none of them is read as a value");
+}
+
 /// Both push to a list and remove what they have pushed, as fast as they can: what was removed is
 /// not there in the end, and nothing is there twice.
 #[test]
-#[ignore = "a known fault: docs/active-active.md, Limits"]
 fn removed_list_elements_stay_away_under_load() {
     let (one, two) = (server(1, &[]), server(2, &[]));
     link_all(&[&one, &two]);

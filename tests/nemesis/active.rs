@@ -12,9 +12,8 @@
 //! What counts as acknowledged: a killed server may lose writes of its last milliseconds
 //! (docs/active-active.md, Limits). So before a kill it is asked for ACTIVE DIGEST, which brings
 //! what was acknowledged until then to its log, and what is acknowledged between that and the kill
-//! may be lost or stay. Without a kill every write counts. Expiry times, XCLAIM FORCE and unique
-//! elements of lists, whose faults are known (the same section), are not used; `BRAID_LISTS=1` adds
-//! the lists.
+//! may be lost or stay. Without a kill every write counts. Expiry times, of which the same section
+//! tells a limit, and XCLAIM FORCE are not used.
 
 mod asking;
 mod clients;

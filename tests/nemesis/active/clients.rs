@@ -137,8 +137,7 @@ impl Client {
     }
 
     fn add(&mut self) {
-        let kinds = Kind::with_elements();
-        let kind = kinds[self.random.usize(..kinds.len())];
+        let kind = Kind::WITH_ELEMENTS[self.random.usize(..Kind::WITH_ELEMENTS.len())];
         let element = self.values.fetch_add(1, Relaxed) + 1;
         let key = match kind {
             // Each element is a key of its own.

@@ -25,13 +25,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Kinds with elements. Lists come last, and only if `BRAID_LISTS` is set: elements of theirs that
-    /// were removed come back (docs/active-active.md, Limits).
-    pub fn with_elements() -> &'static [Kind] {
-        const ALL: [Kind; 6] = [Kind::Set, Kind::Hash, Kind::SortedSet, Kind::Stream, Kind::Key, Kind::List];
-        let count = if std::env::var_os("BRAID_LISTS").is_some() { ALL.len() } else { ALL.len() - 1 };
-        &ALL[..count]
-    }
+    pub const WITH_ELEMENTS: [Kind; 6] =
+        [Kind::Set, Kind::Hash, Kind::SortedSet, Kind::List, Kind::Stream, Kind::Key];
 
     pub fn name(self) -> &'static str {
         match self {
