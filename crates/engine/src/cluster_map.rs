@@ -147,7 +147,7 @@ impl ClusterMap {
     }
 
     /// Waits until the view is as wanted. False if it is not by then.
-    pub(crate) fn wait_until(&self, is_there: impl Fn(&ClusterView) -> bool, patience: Duration) -> bool {
+    pub fn wait_until(&self, is_there: impl Fn(&ClusterView) -> bool, patience: Duration) -> bool {
         let deadline = Instant::now() + patience;
         let mut revision = self.revision.lock();
         while !is_there(&self.view()) {

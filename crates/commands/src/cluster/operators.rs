@@ -7,6 +7,8 @@
 //! server gives to a node that owns everything, or, where a stock server would give slots away or
 //! join others, one that says that this is not possible here.
 
+use std::time::Duration;
+
 use braid_base::crc::HASH_SLOTS;
 use braid_engine::background::Answer;
 use braid_engine::cluster_map::{ClusterMap, ClusterView};
@@ -19,6 +21,8 @@ use braid_spec::{CommandError, CommandResult};
 
 use super::node_of;
 
+/// How long MEET waits for the record of a server that answers.
+const MEET_PATIENCE: Duration = Duration::from_secs(2);
 const INVALID_SETSLOT: &str = "ERR Invalid CLUSTER SETSLOT action or number of arguments. Try CLUSTER HELP";
 
 /// The error for what would need other nodes, or slots that are nobody's.
@@ -230,13 +234,14 @@ fn introduce(call: &mut Call, map: &ClusterMap) -> CommandResult {
     in_background(call, map, move |task| {
         let failed = |why: String| CommandError::text(format!("ERR {host}:{port} cannot be met: {why}"));
         let id = task.engine.ask_node(&host, port, &[b"CLUSTER", b"MYID"]).map_err(failed)?;
+        // A server that has just started, or has another id since CLUSTER RESET HARD, may not be in
+        // etcd yet.
         let is_server = |view: &ClusterView| view.map.servers.values().any(|server| *server.id == *id);
-        let unknown =
-            |error: CommandError| match task.engine.cluster_view().is_some_and(|view| is_server(&view)) {
-                true => error,
-                false => failed("it is no server of this cluster's name, or has just started".into()),
-            };
-        task.change(|operator| operator.meet(&id, &host)).map_err(unknown)?;
+        let map = task.engine.cluster.as_ref().and_then(|node| node.map.as_ref());
+        if !map.is_some_and(|map| map.wait_until(is_server, MEET_PATIENCE)) {
+            return Err(failed("it is no server of this cluster's name, or has just started".into()));
+        }
+        task.change(|operator| operator.meet(&id, &host))?;
         Ok("OK".to_owned())
     })
 }
