@@ -151,18 +151,28 @@ impl Cluster {
         });
     }
 
-    /// A request as a client of the cluster sends it: it follows redirections.
+    /// A request as a client of the cluster sends it: it follows redirections, from the start again if
+    /// one leads to a node that is dead, which a node may know later than another.
     pub fn call(&self, text: &str) -> Value {
+        let mut reply = None;
+        self.wait_for(&format!("{text} is answered"), || {
+            reply = self.follow(text);
+            reply.is_some()
+        });
+        reply.expect("a reply")
+    }
+
+    fn follow(&self, text: &str) -> Option<Value> {
         let mut address = self.nodes.last().expect("a node").address().to_string();
         for _ in 0..5 {
-            let mut client = RawClient::tcp(address.parse().expect("an address")).expect("a node");
+            let mut client = RawClient::tcp(address.parse().expect("an address")).ok()?;
             let reply = client.call(text);
             match reply.to_string().split_once("MOVED ") {
                 Some((_, place)) => {
                     let place = place.split_whitespace().nth(1).expect("an address");
                     address = place.trim_matches(['"', '\'', ')']).to_owned();
                 }
-                None => return reply,
+                None => return Some(reply),
             }
         }
         panic!("{text} is redirected without an end");
