@@ -19,7 +19,7 @@ pub(crate) struct OnDisk {
     offset: AtomicU64,
     /// Nothing more can be written at present.
     has_failed: AtomicBool,
-    /// Somebody waits, and the thread has not looked since.
+    /// A reply waits, and the thread has not looked since.
     is_asked: AtomicBool,
     changed: Mutex<()>,
     told: Condvar,
