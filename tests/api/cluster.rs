@@ -224,16 +224,19 @@ fn replies_are_those_of_a_stock_cluster_of_one() {
     println!("compared with {} stock servers", peers.len());
 }
 
+/// Valkey, to compare with, if the server under test is Braid.
+fn valkey() -> Option<Peer> {
+    let found = newer_peers().into_iter().find(|peer| peer.version.starts_with("valkey"));
+    if found.is_none() {
+        println!("skipped: no Valkey");
+    }
+    found.filter(|_| is_braid())
+}
+
 /// Requests that Valkey alone knows.
 #[test]
 fn slot_stats_are_those_of_valkey() {
-    let Some(peer) = newer_peers().into_iter().find(|peer| peer.version.starts_with("valkey")) else {
-        println!("skipped: no Valkey");
-        return;
-    };
-    if !is_braid() {
-        return;
-    }
+    let Some(peer) = valkey() else { return };
     compare(
         &peer,
         &[
@@ -274,13 +277,7 @@ fn slot_stats_are_those_of_valkey() {
 /// What is counted: the same bytes as Valkey counts. Its processor time is its own.
 #[test]
 fn traffic_of_slots_is_that_of_valkey() {
-    let Some(peer) = newer_peers().into_iter().find(|peer| peer.version.starts_with("valkey")) else {
-        println!("skipped: no Valkey");
-        return;
-    };
-    if !is_braid() {
-        return;
-    }
+    let Some(peer) = valkey() else { return };
     let told = |peer: Option<&Peer>| {
         let server = peer.map_or_else(|| TestServer::start(CLUSTER), stock_cluster);
         let (mut client, mut subscriber) = (server.connect(), server.connect());

@@ -583,7 +583,8 @@ fn positive(arguments: &mut Arguments, name: &str) -> Result<usize, String> {
     if number == 0 { Err(format!("{name} must be at least 1")) } else { Ok(number) }
 }
 
-fn seconds(arguments: &mut Arguments, name: &str) -> Result<Duration, String> {
+/// A length of time: `2.5` or `2.5s`.
+pub(crate) fn seconds(arguments: &mut Arguments, name: &str) -> Result<Duration, String> {
     let text = arguments.text()?;
     let number = text.strip_suffix('s').unwrap_or(&text).parse().ok();
     number

@@ -6,6 +6,8 @@ use std::time::Duration;
 use braid_client::options::Argument;
 use braid_client::{Arguments, TargetOptions};
 
+use crate::options::seconds;
+
 /// Help of the subcommand.
 pub const HELP: &str = "
 active: writes on all servers, which take from each other, cuts and heals the links between them
@@ -137,14 +139,6 @@ fn named(word: String) -> Named {
         true => Named::Running(word),
         false => Named::Command(word),
     }
-}
-
-fn seconds(arguments: &mut Arguments, name: &str) -> Result<Duration, String> {
-    let text = arguments.text()?;
-    let number = text.strip_suffix('s').unwrap_or(&text).parse().ok();
-    number
-        .and_then(|number| Duration::try_from_secs_f64(number).ok())
-        .ok_or_else(|| format!("'{text}' is no number of seconds for {name}"))
 }
 
 #[cfg(test)]
