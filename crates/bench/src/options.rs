@@ -299,7 +299,7 @@ impl Raw {
             }
             "--threads" => self.threads = Some(positive(arguments, name)?),
             "-n" | "--requests" => self.requests = Some(arguments.value(name)?),
-            "--duration" | "--test-time" => self.duration = Some(seconds(arguments, name)?),
+            "--duration" | "--test-time" => self.duration = Some(arguments.seconds(name)?),
             "--rate" | "--rps" => self.rate = Some(rate(arguments, name)?),
             "--rate-limiting" => self.rate_each = Some(rate(arguments, name)?),
             "--arrival" => match arguments.text()?.as_str() {
@@ -307,7 +307,7 @@ impl Raw {
                 "poisson" => self.poisson = true,
                 other => return Err(format!("'{other}' is no arrival: even or poisson")),
             },
-            "--warm-up" | "--warmup" => self.warm_up = seconds(arguments, name)?,
+            "--warm-up" | "--warmup" => self.warm_up = arguments.seconds(name)?,
             "--iterations" | "--run-count" => self.iterations = Some(positive(arguments, name)?),
             "--flush" | "--flushdb" => self.flush = true,
             "--fill" => self.fill = true,
@@ -581,15 +581,6 @@ fn contender(word: &str) -> Result<Contender, String> {
 fn positive(arguments: &mut Arguments, name: &str) -> Result<usize, String> {
     let number = arguments.value(name)?;
     if number == 0 { Err(format!("{name} must be at least 1")) } else { Ok(number) }
-}
-
-/// A length of time: `2.5` or `2.5s`.
-pub(crate) fn seconds(arguments: &mut Arguments, name: &str) -> Result<Duration, String> {
-    let text = arguments.text()?;
-    let number = text.strip_suffix('s').unwrap_or(&text).parse().ok();
-    number
-        .and_then(|number| Duration::try_from_secs_f64(number).ok())
-        .ok_or_else(|| format!("'{text}' is no number of seconds for {name}"))
 }
 
 fn rate(arguments: &mut Arguments, name: &str) -> Result<f64, String> {

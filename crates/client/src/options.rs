@@ -4,6 +4,7 @@
 
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use lexopt::{Arg, Parser};
 
@@ -55,6 +56,15 @@ impl Arguments {
     pub fn value<T: FromStr>(&mut self, name: &str) -> Result<T, String> {
         let text = self.text()?;
         text.parse().map_err(|_| format!("'{text}' is no value for {name}"))
+    }
+
+    /// The value of the option just taken as a length of time: seconds, as in `2.5` or `2.5s`.
+    pub fn seconds(&mut self, name: &str) -> Result<Duration, String> {
+        let text = self.text()?;
+        let number = text.strip_suffix('s').unwrap_or(&text).parse().ok();
+        number
+            .and_then(|number| Duration::try_from_secs_f64(number).ok())
+            .ok_or_else(|| format!("'{text}' is no number of seconds for {name}"))
     }
 
     /// The value of the option just taken, if the next word is not an option.

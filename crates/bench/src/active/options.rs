@@ -6,8 +6,6 @@ use std::time::Duration;
 use braid_client::options::Argument;
 use braid_client::{Arguments, TargetOptions};
 
-use crate::options::seconds;
-
 /// Help of the subcommand.
 pub const HELP: &str = "
 active: writes on all servers, which take from each other, cuts and heals the links between them
@@ -95,12 +93,12 @@ pub fn parse(arguments: &mut Arguments) -> Result<Request, String> {
         };
         match name.as_str() {
             "--help" => return Ok(Request::Help),
-            "--seconds" | "--duration" => options.time = seconds(arguments, &name)?,
+            "--seconds" | "--duration" => options.time = arguments.seconds(&name)?,
             "--cuts" => options.cuts = arguments.value(&name)?,
             "--rate" => options.rate = arguments.value(&name)?,
             "--clients" => options.clients = arguments.value(&name)?,
             "--keys" => options.keys = arguments.value(&name)?,
-            "--patience" => options.patience = seconds(arguments, &name)?,
+            "--patience" => options.patience = arguments.seconds(&name)?,
             "--proxy-host" => options.proxy_host = arguments.text()?,
             "--seed" => options.seed = arguments.value(&name)?,
             "--json" => options.form = Form::Json,
