@@ -183,7 +183,7 @@ fn read_value<'d>(
 ) -> Result<Value<'d>, braid_rdb::Error> {
     let kind = decoder.kind()?;
     if kind.is_packed() && call.engine.config.sanitize_dump_payload() != SanitizeDumpPayload::No {
-        call.engine.threads[call.keyspace.context.slot].payload_checks.add(1);
+        call.engine.telemetry.threads[call.keyspace.context.slot].payload_checks.add(1);
     }
     braid_persistence::read_value(decoder, kind, &call.engine.limits(), i64::MIN)
 }

@@ -119,7 +119,7 @@ impl Engine {
             // Saving would write a partial dataset.
             self.persistence.progress.active.store(true, Relaxed);
             self.set_loading(true);
-            self.request_shutdown();
+            self.shutdown.request();
             return Err(error);
         }
         self.apply_journal_uses();

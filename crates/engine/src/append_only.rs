@@ -539,7 +539,7 @@ impl Engine {
     /// Rings the loops that hold replies.
     pub(crate) fn ring_for_disk(&self) {
         for slot in self.append_only.loops.lock().drain(..) {
-            self.mailboxes[slot].ring();
+            self.clients.mailboxes[slot].ring();
         }
     }
 

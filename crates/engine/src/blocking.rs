@@ -321,7 +321,7 @@ fn serve(engine: &Engine, txn: &mut Txn<'_>, waiter: &Arc<Waiter>) -> bool {
         let line = error.line();
         call.reply.clear();
         call.reply.error_bytes(&line);
-        engine.threads[slot].count_error(&line);
+        engine.telemetry.threads[slot].count_error(&line);
     }
     let claimed = session.serving.as_ref().is_some_and(|serving| serving.claimed);
     if !claimed {
@@ -355,8 +355,8 @@ fn refuse(
     let command = engine.commands.get(request.command);
     let error = acl::refusal(denied, session.user.name(), command);
     let line = error.line();
-    engine.command_stats(slot, command.id).rejected.add(1);
-    engine.threads[slot].count_error(&line);
+    engine.telemetry.command_stats(slot, command.id).rejected.add(1);
+    engine.telemetry.threads[slot].count_error(&line);
     reply.error_bytes(&line);
     request.client.send(Message::Served { id: request.client.id, reply: reply.take_vec(), written_to: 0 });
     true
@@ -466,7 +466,7 @@ impl Blocked {
             let (nanos, failed) = (request.nanos.load(Relaxed), served.first() == Some(&b'-'));
             if failed {
                 let line = served[1..].trim_ascii_end();
-                engine.threads[slot].count_error(line);
+                engine.telemetry.threads[slot].count_error(line);
             }
             report::count(engine, slot, command, nanos, failed);
             let cost = Cost { nanos, reply_bytes: served.len() };
@@ -528,7 +528,7 @@ impl Blocked {
                     _ => b"UNBLOCKED client unblocked via CLIENT UNBLOCK",
                 };
                 reply.error_bytes(line);
-                engine.threads[slot].count_error(line);
+                engine.telemetry.threads[slot].count_error(line);
             }
         }
         let bytes = reply.len().saturating_sub(reply_start);

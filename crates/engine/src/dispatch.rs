@@ -349,7 +349,7 @@ pub fn execute_outside(request: &mut Request<'_>, prepared: Prepared) -> Outcome
         Ok(command) => {
             let flags = command.spec.flags;
             // A script that is not busy yet must not be killed by a shutdown.
-            let is_early = engine.busy.is_any() && engine.busy.any_error().is_none();
+            let is_early = engine.clients.busy.is_any() && engine.clients.busy.any_error().is_none();
             let allowed = flags.has(Flags::ALLOW_BUSY) && !(is_early && flags.has(Flags::ADMIN));
             let behavior = command.behavior;
             let watches = behavior.has(Behavior::CHANGES_WATCHES)
@@ -365,7 +365,7 @@ pub fn execute_outside(request: &mut Request<'_>, prepared: Prepared) -> Outcome
                 return Outcome::Postponed;
             } else if allowed {
                 run_without_keys(request, command);
-            } else if let Some(error) = engine.busy.any_error() {
+            } else if let Some(error) = engine.clients.busy.any_error() {
                 if is_exec(command) && request.session.queue.is_some() {
                     abort_exec(request, &error);
                 } else {
@@ -373,7 +373,7 @@ pub fn execute_outside(request: &mut Request<'_>, prepared: Prepared) -> Outcome
                 }
             } else {
                 // The script is not busy yet, or has just ended; it resumes the client either way.
-                if !engine.busy.is_any() {
+                if !engine.clients.busy.is_any() {
                     request.session.record.send(braid_clients::Message::Resume);
                 }
                 return Outcome::Postponed;
@@ -421,9 +421,9 @@ fn refuse(request: &mut Request<'_>, command: Option<&Command>, error: &CommandE
     let (line, slot) = (error.line(), request.slot());
     let Request { engine, worker, session, reply, .. } = request;
     if let Some(command) = command {
-        engine.command_stats(slot, command.id).rejected.add(1);
+        engine.telemetry.command_stats(slot, command.id).rejected.add(1);
     }
-    engine.threads[slot].count_error(&line);
+    engine.telemetry.threads[slot].count_error(&line);
     if let Some(queue) = &mut session.queue {
         queue.broken = true;
     }
@@ -447,7 +447,7 @@ fn run(request: &mut Request<'_>, command: &Command, hash: u64) -> Option<Outcom
     let reply_start = request.reply.len();
     let (failed, held) = if command.simple_keys.is_single() && command.spec.scope == Scope::Keys {
         let keys = [KeyRef { key: request.args[1], hash, write: command.simple_keys.writes }];
-        let lock_free = request.engine.lock_free_of(command);
+        let lock_free = request.engine.commands.lock_free_of(command);
         if lock_free.is_some_and(|read| read(request, &keys[0])) {
             (false, None)
         } else {
@@ -470,8 +470,8 @@ fn run(request: &mut Request<'_>, command: &Command, hash: u64) -> Option<Outcom
     count(engine, worker.context.slot, command, nanos, failed);
     session.record.last_command.store(command.id + 1, Relaxed);
     let cost = Cost { nanos, reply_bytes: reply.len().saturating_sub(reply_start) };
-    engine.hot_keys.note(&mut worker.context, command, args, cost);
-    if engine.logs.is_noteworthy(cost, blobs.len()) {
+    engine.telemetry.hot_keys.note(&mut worker.context, command, args, cost);
+    if engine.telemetry.logs.is_noteworthy(cost, blobs.len()) {
         report::log(engine, session, command, args, cost);
     }
     Some(Outcome::Done)
@@ -542,7 +542,7 @@ fn finish_later(request: &mut Request<'_>, command: &Command, failed: bool, held
         let nanos = held.end.nanos_since(worker.boundary);
         count(engine, worker.context.slot, command, nanos, failed);
         let cost = Cost { nanos, reply_bytes: 0 };
-        engine.hot_keys.note(&mut worker.context, command, args, cost);
+        engine.telemetry.hot_keys.note(&mut worker.context, command, args, cost);
         report::log(engine, session, command, args, cost);
     }
     session.record.last_command.store(command.id + 1, Relaxed);
@@ -605,7 +605,7 @@ fn run_wide(request: &mut Request<'_>, command: &Command) -> (bool, Option<Follo
             None if request.worker.context.outdated => return (true, None),
             None => {
                 let line = busy(engine).line().into_owned();
-                engine.threads[request.slot()].count_error(&line);
+                engine.telemetry.threads[request.slot()].count_error(&line);
                 request.reply.error_bytes(&line);
                 return (true, None);
             }

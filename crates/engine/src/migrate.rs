@@ -240,7 +240,7 @@ impl Engine {
             return;
         }
         let claimed = if migration.copy { &[][..] } else { &keys };
-        let claims = self.migrations.claim(migration.db, claimed, &self.attention, &self.mailboxes);
+        let claims = self.migrations.claim(migration.db, claimed, &self.attention, &self.clients.mailboxes);
         if !migration.copy {
             // Commands that were checked before the claim have left the gate after this.
             drop(self.keyspace.gate.close(None));
@@ -336,7 +336,7 @@ impl Engine {
             if self.replication.link.is_replica() && self.config.replica_read_only() {
                 return Err(Failure::ReadOnly);
             }
-            let is_paused = self.pause.current(unix_ms()).is_some();
+            let is_paused = self.clients.pause.current(unix_ms()).is_some();
             if !is_paused && state & (JOURNAL_FULL | SNAPSHOT_FULL) == 0 {
                 return Ok(world);
             }

@@ -34,7 +34,7 @@ impl Engine {
     pub(crate) fn leave_shard_channels(&self, slots: &SlotSet) {
         let is_gone = |name: &[u8]| slots.contains(key_hash_slot(name));
         for id in self.hub.shard_subscribers(is_gone) {
-            if let Some(record) = self.clients.get(id) {
+            if let Some(record) = self.clients.registry.get(id) {
                 record.send(Message::LeaveSlots(id));
             }
         }

@@ -70,10 +70,10 @@ impl Engine {
         if self.attention.get() & FORMER_PRIMARY == 0 || !self.sync_writes.former.must_go() {
             return;
         }
-        let all = self.clients.all();
+        let all = self.clients.registry.all();
         let former: Vec<_> = all.iter().filter(|record| self.came_to_primary(record)).collect();
         for record in &former {
-            self.clients.disconnect(record);
+            self.clients.registry.disconnect(record);
         }
         if former.is_empty() {
             self.attention.set(FORMER_PRIMARY, false);
@@ -130,7 +130,7 @@ impl Engine {
     /// Asks the replicas how far they have got, soon, and notes when
     /// ([`Engine::acknowledged_probe`]). Any thread may call it.
     pub fn send_probe(&self) {
-        self.mailboxes[0].send(Message::AskReplicas);
+        self.clients.mailboxes[0].send(Message::AskReplicas);
     }
 
     /// Required members for which a reply has been waiting for longer than `sync-timeout`, at `now`
@@ -301,7 +301,7 @@ impl Engine {
     fn ring_holders(&self, own: Option<usize>) {
         let loops = std::mem::take(&mut *self.sync_writes.loops.lock());
         for slot in loops.into_iter().filter(|&slot| own != Some(slot)) {
-            self.mailboxes[slot].ring();
+            self.clients.mailboxes[slot].ring();
         }
     }
 }

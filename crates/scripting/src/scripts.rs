@@ -5,6 +5,7 @@
 //! never runs within a script.
 
 use std::convert::Infallible;
+use std::sync::atomic::AtomicBool;
 
 use braid_config::Config;
 use braid_spec::CommandError;
@@ -39,12 +40,18 @@ pub struct Scripts {
     pub cache: Cache,
     /// By the thread's slot; used by that thread only.
     vms: Box<[Mutex<Slot>]>,
+    /// The threading model lets scripts run beside other commands.
+    pub run_beside: AtomicBool,
 }
 
 impl Scripts {
     /// No scripts, for up to this many threads.
     pub fn new(threads: usize) -> Scripts {
-        Scripts { cache: Cache::new(threads), vms: (0..threads).map(|_| Mutex::default()).collect() }
+        Scripts {
+            cache: Cache::new(threads),
+            vms: (0..threads).map(|_| Mutex::default()).collect(),
+            run_beside: AtomicBool::new(true),
+        }
     }
 
     /// Calls `work` with a thread's VMs. Fails while a script runs on the thread.

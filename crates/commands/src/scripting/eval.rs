@@ -163,7 +163,7 @@ fn flush(call: &mut Call) -> CommandResult {
 }
 
 fn kill(call: &mut Call) -> CommandResult {
-    call.engine.busy.kill(ScriptKind::Script)?;
+    call.engine.clients.busy.kill(ScriptKind::Script)?;
     call.reply.ok();
     Ok(())
 }

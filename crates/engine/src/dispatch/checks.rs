@@ -72,7 +72,7 @@ pub(super) fn is_held_back(asked: &Asked<'_>, attention: u64) -> bool {
         // What a replica says is what the pause may wait for.
         return false;
     }
-    match engine.pause.current(*now_ms) {
+    match engine.clients.pause.current(*now_ms) {
         None => false,
         // What a transaction queues waits with its EXEC.
         Some((PauseMode::Data, _)) => {
@@ -390,7 +390,7 @@ fn check_fed(session: &mut Session, command: &Command) -> Result<(), CommandErro
 /// The error while a script has stopped the world for long.
 pub(super) fn busy(engine: &Engine) -> CommandError {
     let text = braid_clients::busy::ScriptKind::Script.busy_error();
-    engine.busy.error().unwrap_or(CommandError::text(text))
+    engine.clients.busy.error().unwrap_or(CommandError::text(text))
 }
 
 /// Dangerous commands are disabled unless the operator has enabled them.

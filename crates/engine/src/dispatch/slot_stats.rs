@@ -53,7 +53,7 @@ impl Begun {
                 bytes_out: reply.len().saturating_sub(self.reply_start) as u64,
             },
         };
-        engine.slot_stats.add(worker.context.slot, self.slot, cost);
+        engine.telemetry.slot_stats.add(worker.context.slot, self.slot, cost);
     }
 }
 
@@ -63,7 +63,7 @@ pub(super) fn count_queued(request: &Request<'_>, command: &Command) {
     let Request { engine, worker, args, .. } = request;
     if let Some(slot) = slot_of(engine, None, command, args) {
         let cost = SlotCost { bytes_in: request_bytes(args) as u64, ..SlotCost::default() };
-        engine.slot_stats.add(worker.context.slot, slot, cost);
+        engine.telemetry.slot_stats.add(worker.context.slot, slot, cost);
     }
 }
 
@@ -100,7 +100,11 @@ impl Engine {
         if self.attention.get() & SLOT_STATS != 0
             && let Some(slot) = slot_of(self, None, command, args)
         {
-            self.slot_stats.add(thread, slot, SlotCost { nanos, bytes_in: 0, bytes_out: bytes as u64 });
+            self.telemetry.slot_stats.add(
+                thread,
+                slot,
+                SlotCost { nanos, bytes_in: 0, bytes_out: bytes as u64 },
+            );
         }
     }
 
@@ -110,7 +114,7 @@ impl Engine {
             // Pushes are as long as the arrays that clients of RESP2 get.
             let bytes_out = (receivers * request_bytes(&[b"smessage", channel, message])) as u64;
             let slot = braid_base::crc::key_hash_slot(channel);
-            self.slot_stats.add(context.slot, slot, SlotCost { bytes_out, ..SlotCost::default() });
+            self.telemetry.slot_stats.add(context.slot, slot, SlotCost { bytes_out, ..SlotCost::default() });
         }
     }
 }

@@ -19,7 +19,7 @@ impl Engine {
             commands: &self.commands,
             config: &self.config,
             attention: &self.attention,
-            clients: &self.clients,
+            clients: &self.clients.registry,
             hub: &self.hub,
         }
     }
@@ -134,7 +134,7 @@ impl Engine {
         object: Vec<u8>,
         user: Vec<u8>,
     ) {
-        let stats = &self.threads[session.record.io_thread.load(Relaxed) as usize];
+        let stats = &self.telemetry.threads[session.record.io_thread.load(Relaxed) as usize];
         match reason {
             Reason::Command => stats.denied_commands.add(1),
             Reason::Key => stats.denied_keys.add(1),
@@ -156,7 +156,7 @@ impl Engine {
 
     /// Failed log-ins since start.
     pub fn denied_logins(&self) -> u64 {
-        braid_telemetry::stats::total(&self.threads, |thread| thread.denied_logins.get())
+        braid_telemetry::stats::total(&self.telemetry.threads, |thread| thread.denied_logins.get())
             + self.acl.denied_by_http()
     }
 }

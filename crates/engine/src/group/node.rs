@@ -162,7 +162,7 @@ impl Engine {
         let goes_down = self.config.cluster_require_full_coverage()
             && before.map.is_complete()
             && !view.map.is_complete();
-        self.slot_stats.reset(|slot| before.owns(slot) != view.owns(slot));
+        self.telemetry.slot_stats.reset(|slot| before.owns(slot) != view.owns(slot));
         cluster.publish(view, self.config.cluster_require_full_coverage());
         drop(world);
         if leads && !lost.is_empty() {

@@ -54,7 +54,7 @@ impl ClientSet {
             let dropped = self.check_output_limit(engine, place, now_ms);
             // Not if the replies must be durable first.
             if early && !dropped && engine.sync_writes.reasons() == 0 {
-                self.send_early(&engine.threads[slot], place);
+                self.send_early(&engine.telemetry.threads[slot], place);
             }
         }
     }
@@ -162,7 +162,7 @@ impl ClientSet {
                 if is_deaf_monitor { " (monitor-output-limit)" } else { "" }
             );
             let thread = record.io_thread.load(Relaxed) as usize;
-            engine.threads[thread].output_limit_disconnections.add(1);
+            engine.telemetry.threads[thread].output_limit_disconnections.add(1);
             client.broken = true;
             client.uncount(&self.client_bytes);
             self.to_drop.push(place);

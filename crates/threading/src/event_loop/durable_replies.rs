@@ -332,7 +332,7 @@ impl<M: Model> EventLoop<M> {
         }
         client.session.has_written |= has_written;
         self.report_outcome(place, settled, is_cut);
-        self.clients.write(&self.engine.threads[self.slot], place);
+        self.clients.write(&self.engine.telemetry.threads[self.slot], place);
         self.update_interest(place, clock::unix_ms());
     }
 

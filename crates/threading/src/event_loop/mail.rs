@@ -17,7 +17,7 @@ impl<M: Model> EventLoop<M> {
     /// Handles everything that other threads have left for this loop; `rung` if its notifier was
     /// rung.
     pub(crate) fn read_mail(&mut self, rung: bool) {
-        let mailbox = Arc::clone(&self.engine.mailboxes[self.slot]);
+        let mailbox = Arc::clone(&self.engine.clients.mailboxes[self.slot]);
         if rung {
             // Before anything is taken: later senders ring again.
             mailbox.acknowledge();
