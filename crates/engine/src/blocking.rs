@@ -35,7 +35,7 @@ use smallvec::SmallVec;
 use crate::dispatch::body::run_journalled;
 use crate::dispatch::data::command_reveals_data;
 use crate::dispatch::journal::note_unit;
-use crate::dispatch::report;
+use crate::dispatch::{report, slot_stats};
 use crate::engine::Engine;
 use crate::engine::call::{Call, Others};
 use crate::locks::{LockSet, lock};
@@ -292,7 +292,7 @@ fn serve(engine: &Engine, txn: &mut Txn<'_>, waiter: &Arc<Waiter>) -> bool {
     session.generation = request.generation;
     let mut reply = ReplyBuffer::new(request.protocol);
     // Permissions may have changed during the wait.
-    engine.refresh_user(&mut session);
+    session.refresh_user(&engine.acl, &engine.attention);
     let access = engine.check_access(&session, command, &args, Origin::TopLevel, (command, &args));
     if let Err(denied) = access {
         return refuse(engine, txn.context.slot, waiter, &session, denied, reply);
@@ -330,7 +330,7 @@ fn serve(engine: &Engine, txn: &mut Txn<'_>, waiter: &Arc<Waiter>) -> bool {
     }
     let nanos = request.nanos.load(Relaxed) + Ticks::now().nanos_since(start);
     account(engine, slot, &session, command, &args, nanos, failed);
-    engine.count_slot_later(slot, command, &args, nanos, reply.len());
+    slot_stats::count_later(engine, slot, command, &args, nanos, reply.len());
     let mut slices = Vec::new();
     reply.io_slices(&mut slices, usize::MAX);
     let reply = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
@@ -471,7 +471,7 @@ impl Blocked {
             report::count(engine, slot, command, nanos, failed);
             let cost = Cost { nanos, reply_bytes: served.len() };
             report::log(engine, session, command, &request.args(), cost);
-            engine.count_slot_later(slot, command, &request.args(), nanos, served.len());
+            slot_stats::count_later(engine, slot, command, &request.args(), nanos, served.len());
         }
         if !self.silent {
             reply.raw_vec(served);
@@ -537,7 +537,7 @@ impl Blocked {
         }
         let nanos = request.nanos.load(Relaxed);
         account(engine, slot, session, command, &request.args(), nanos, end != WaitEnd::Timeout);
-        engine.count_slot_later(slot, command, &request.args(), nanos, bytes);
+        slot_stats::count_later(engine, slot, command, &request.args(), nanos, bytes);
     }
 
     /// Records how long the command ran before it blocked.

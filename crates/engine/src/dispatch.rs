@@ -16,8 +16,8 @@ mod reach;
 pub(crate) mod replay;
 pub(crate) mod report;
 pub mod script;
-mod slot_stats;
-pub(crate) mod slots;
+pub(crate) mod slot_stats;
+pub mod slots;
 pub mod speculative;
 mod transaction;
 
@@ -156,7 +156,8 @@ fn is_quickly_allowed(request: &Request<'_>, command: &Command, hash: u64, atten
         false => REPLICA,
     };
     let mut attention = attention & !ignored;
-    if attention & OTHER_NODES != 0 && command.simple_keys.is_single() && engine.serves_slot_of(hash) {
+    if attention & OTHER_NODES != 0 && command.simple_keys.is_single() && slots::serves_slot_of(engine, hash)
+    {
         attention &= !OTHER_NODES;
     }
     attention == session.calm
@@ -354,7 +355,7 @@ pub fn execute_outside(request: &mut Request<'_>, prepared: Prepared) -> Outcome
             let behavior = command.behavior;
             let watches = behavior.has(Behavior::CHANGES_WATCHES)
                 || (behavior.has(Behavior::DROPS_WATCHES) && !request.session.watched.is_empty());
-            engine.refresh_user(request.session);
+            request.session.refresh_user(&engine.acl, &engine.attention);
             if let Err(error) = check_rights(engine, request.session, command, args) {
                 refuse(request, Some(command), &error);
             } else if engine.attention.get() & LOADING != 0 && !flags.has(Flags::LOADING) {

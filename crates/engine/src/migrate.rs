@@ -47,6 +47,7 @@ use braid_spec::{CommandError, CommandResult};
 use crate::background::Answer;
 use crate::engine::Engine;
 use crate::engine::call::Call;
+use crate::saving::rdb_format;
 use state::Claims;
 pub use state::Migrations;
 pub use target::Credentials;
@@ -424,7 +425,7 @@ impl Engine {
     /// that are not past their expiry.
     fn payload(&self, entry: Entry<'_>, version: usize, now_ms: i64) -> Option<Payload> {
         let value = braid_persistence::to_rdb(entry);
-        let configured = self.rdb_format();
+        let configured = rdb_format(&self.config);
         let versions: Vec<Format> = match configured.target {
             Version::Own => VERSIONS
                 .map(|target| Format { target, now_ms })

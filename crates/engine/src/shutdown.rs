@@ -19,6 +19,7 @@ use crate::blocking;
 use crate::blocking::state::{TimeoutReply, Wait};
 use crate::engine::Engine;
 use crate::engine::call::Call;
+use crate::saving::remove_unfinished_saves;
 use braid_clients::attention::STOPPING;
 use braid_clients::pause::{PauseMode, Purpose};
 use braid_replication::{Replica, Stage as ReplicaStage};
@@ -173,7 +174,7 @@ impl Engine {
         if self.append_only.on.load(Relaxed) {
             self.finish_append_only();
         }
-        self.remove_unfinished_saves();
+        remove_unfinished_saves();
         // A requested exit is no failure to a supervisor.
         std::process::exit(0);
     }
@@ -216,7 +217,7 @@ impl Engine {
         if self.append_only.rewriting.load(Relaxed) {
             log::warn!("There is a child rewriting the AOF. Killing it!");
         }
-        self.stop_rewrite();
+        self.append_only.stop_rewrite();
         // Scripts that have not written end because of this flag, others within `shutdown-timeout`,
         // so the world can be stopped.
         self.shutdown.set_imminent(true);

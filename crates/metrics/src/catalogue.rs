@@ -501,7 +501,7 @@ pub const METRICS: &[Metric] = &[
     gauge("braid_rdb_last_save_timestamp_seconds", "Unix time of the last successful save; the start time before the first.", |s| s.engine.persistence.last_save_s.load(Relaxed) as f64),
     gauge("braid_rdb_last_bgsave_success", "1 if the last background save succeeded, or there was none.", |s| yes(!s.engine.background_save.last_failed.load(Relaxed))),
     gauge("braid_rdb_last_bgsave_duration_seconds", "Duration of the last background save; NaN before the first.", |s| seconds_or_none(s.engine.background_save.last_seconds.load(Relaxed))),
-    gauge("braid_rdb_changes_since_last_save", "Changes to the dataset that no save has.", |s| s.engine.unsaved_changes() as f64),
+    gauge("braid_rdb_changes_since_last_save", "Changes to the dataset that no save has.", |s| s.engine.keyspace.unsaved_changes() as f64),
     gauge("braid_rdb_save_in_progress", "1 while a snapshot is being written to a file.", |s| yes(s.engine.is_saving())),
     gauge("braid_rdb_save_progress_ratio", "Share of the keys that the present background save has written; 0 without one.", |s| {
         let save = &s.engine.background_save;

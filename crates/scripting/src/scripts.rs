@@ -8,12 +8,12 @@ use std::convert::Infallible;
 use std::sync::atomic::AtomicBool;
 
 use braid_config::Config;
-use braid_spec::CommandError;
+use braid_spec::{CommandError, CommandTable};
 use parking_lot::Mutex;
 
 use crate::cache::Cache;
 use crate::function_libraries::Libraries;
-use crate::thread_vms::ThreadVms;
+use crate::thread_vms::{Environment, ThreadVms};
 
 /// Treatment of present libraries when others are loaded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,6 +52,11 @@ impl Scripts {
             vms: (0..threads).map(|_| Mutex::default()).collect(),
             run_beside: AtomicBool::new(true),
         }
+    }
+
+    /// Environment for compiling scripts.
+    pub fn environment<'s>(&'s self, config: &'s Config, commands: &'s CommandTable) -> Environment<'s> {
+        Environment { config, commands, cache: &self.cache }
     }
 
     /// Calls `work` with a thread's VMs. Fails while a script runs on the thread.

@@ -227,7 +227,7 @@ fn is_load_due(config: &Config) -> bool {
 /// Loads the data, if there are any, and has the service manager wait for it. A replica follows its
 /// primary then.
 fn load_supervised(engine: &Engine, is_load_due: bool) -> Result<(), String> {
-    engine.remove_left_over_files();
+    braid_engine::saving::remove_left_over_files(&engine.config);
     if !is_load_due {
         start_active(engine)?;
         engine.start_link();

@@ -124,7 +124,7 @@ pub fn watch_signals(engine: &Arc<Engine>) -> Result<Handle, String> {
             if !engine.shutdown.schedule() {
                 if signal == SIGINT {
                     log::warn!("You insist... exiting now.");
-                    engine.remove_unfinished_saves();
+                    braid_engine::saving::remove_unfinished_saves();
                     std::process::exit(1);
                 }
                 continue;

@@ -11,6 +11,7 @@ use braid_clients::client_flags;
 use braid_engine::memory::make_room;
 use braid_engine::{Engine, Worker, dispatch};
 use braid_keyspace::expiry;
+use braid_telemetry::LinkBytes;
 
 use crate::client_set::ClientSet;
 
@@ -100,7 +101,10 @@ impl Cron {
         }
         if self.slot == 0 {
             engine.keyspace.tick(now_ms);
-            engine.sample_rates(clock::unix_us());
+            let (received, sent) = (&engine.replication.link.received_bytes, &engine.replication.sent_bytes);
+            let links = LinkBytes { received: received.load(Relaxed), sent: sent.load(Relaxed) };
+            engine.telemetry.sample_rates(links, clock::unix_us());
+            engine.memory.note_peak();
             engine.telemetry.hot_keys.end_if_due(&engine.telemetry.threads, now_ms);
         }
         if self.slot == 0 {

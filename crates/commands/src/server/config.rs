@@ -129,8 +129,7 @@ fn reset_stat(call: &mut Call) -> CommandResult {
 /// stays.
 fn reset_statistics(engine: &Engine) {
     let keyspace = &engine.keyspace;
-    let baseline = keyspace.dirty_baseline.load(Relaxed);
-    let unsaved = keyspace.total(|counters| counters.dirty.get()).wrapping_sub(baseline);
+    let unsaved = keyspace.unsaved_changes();
     keyspace.counters.iter().for_each(|counters| counters.reset());
     keyspace.dirty_baseline.store(0u64.wrapping_sub(unsaved), Relaxed);
     engine.telemetry.threads.iter().for_each(|thread| thread.reset());

@@ -318,7 +318,7 @@ fn persistence(fields: &mut Fields<'_>) {
     fields.ratio("current_fork_perc", if total == 0 { 0.0 } else { done as f64 * 100.0 / total as f64 });
     fields.field("current_save_keys_processed", done);
     fields.field("current_save_keys_total", total);
-    fields.field("rdb_changes_since_last_save", engine.unsaved_changes());
+    fields.field("rdb_changes_since_last_save", engine.keyspace.unsaved_changes());
     fields.field("rdb_bgsave_in_progress", u8::from(engine.is_saving()));
     fields.field("rdb_last_save_time", state.last_save_s.load(Relaxed));
     fields.field("rdb_last_bgsave_status", if save.last_failed.load(Relaxed) { "err" } else { "ok" });

@@ -193,7 +193,7 @@ pub(super) fn check(
 ) -> Result<(), CommandError> {
     let Request { engine, worker, session, args, .. } = request;
     let flags = command.spec.flags;
-    engine.refresh_user(session);
+    session.refresh_user(&engine.acl, &engine.attention);
     if flags.has(Flags::PROTECTED) {
         check_protected(engine, session, command)?;
     }
@@ -235,7 +235,7 @@ pub(super) fn check(
         return Err(CommandError::text(TOO_FEW_REPLICAS));
     }
     if attention & FEW_IN_SYNC != 0
-        && engine.waits_for_members(session)
+        && engine.sync_writes.holds_for(session.durable)
         && writes(engine, session.queue.as_deref(), command, args)
     {
         return Err(few_in_sync(engine));
@@ -298,7 +298,7 @@ fn check_former(
     command: &Command,
     args: &[&[u8]],
 ) -> Result<(), CommandError> {
-    if !engine.came_to_primary(&session.record) {
+    if !engine.sync_writes.came_to_primary(&session.record) {
         return Ok(());
     }
     session.close_after_reply = true;
@@ -332,7 +332,7 @@ pub(super) fn check_rights(
     args: &[&[u8]],
 ) -> Result<(), CommandError> {
     let flags = command.spec.flags;
-    if engine.must_log_in(session) && !flags.has(Flags::NO_AUTH) {
+    if session.must_log_in() && !flags.has(Flags::NO_AUTH) {
         return Err(CommandError::text("NOAUTH Authentication required."));
     }
     if session.in_multi() && flags.has(Flags::NO_MULTI) {
@@ -438,7 +438,7 @@ fn check_disk(
         }
     }
     if attention & SNAPSHOT_FULL != 0 && (refusable || command.runs_scripts) {
-        engine.wait_for_snapshot(&mut worker.context);
+        engine.background_save.wait_for_room(&engine.keyspace, &mut worker.context);
         if worker.context.outside {
             return Err(busy(engine));
         }
@@ -475,7 +475,7 @@ pub fn write_refusal(engine: &Engine, session: &Session) -> Option<CommandError>
     if attention & FEW_REPLICAS != 0 {
         return Some(CommandError::text(TOO_FEW_REPLICAS));
     }
-    if attention & FEW_IN_SYNC != 0 && engine.waits_for_members(session) {
+    if attention & FEW_IN_SYNC != 0 && engine.sync_writes.holds_for(session.durable) {
         return Some(few_in_sync(engine));
     }
     if attention & READ_ONLY != 0 {

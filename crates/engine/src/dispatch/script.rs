@@ -148,7 +148,7 @@ pub fn call(
     {
         return refuse_call(&mut call, run, &error.line());
     }
-    if let Err(denied) = engine.allows(call.session, command, args) {
+    if let Err(denied) = call.session.allows(command, args) {
         if run.speculative.is_some() && !run.strict {
             // A denial is logged only once the script runs alone, because a speculative run may
             // still be abandoned.

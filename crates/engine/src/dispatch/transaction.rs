@@ -139,7 +139,7 @@ fn run_queued(call: &mut Call<'_, '_>, current: (&Command, &[&[u8]])) {
     let (engine, command, args) = (call.engine, call.command, call.args);
     let slot = call.keyspace.context.slot;
     // Permissions may have changed since the command was queued, and even since EXEC was checked.
-    engine.refresh_user(call.session);
+    call.session.refresh_user(&engine.acl, &engine.attention);
     if let Err(denied) = engine.check_access(call.session, command, args, Origin::Transaction, current) {
         let line = acl::refusal_in_transaction(denied).line().into_owned();
         engine.telemetry.threads[slot].count_error(&line);

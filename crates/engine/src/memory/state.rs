@@ -37,7 +37,7 @@ impl Memory {
     }
 
     /// Updates the peak; called every 100 ms.
-    pub(crate) fn note_peak(&self) {
+    pub fn note_peak(&self) {
         self.peak_bytes.fetch_max(used_bytes(), Relaxed);
     }
 }

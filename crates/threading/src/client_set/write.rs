@@ -135,7 +135,7 @@ impl ClientSet {
         let limit =
             if client.session.listener.subscriptions.is_some() { listener_limit } else { output_limit };
         let bytes = counted_reply_bytes(client.reply.len()) as u64;
-        let is_stranger = bytes > STRANGER_REPLY_MAX && engine.must_log_in(&client.session);
+        let is_stranger = bytes > STRANGER_REPLY_MAX && client.session.must_log_in();
         // One long line is not the fault of its reader: a monitor counts as deaf only if its socket
         // did not take all of the output before.
         let is_deaf_monitor = monitor_bytes_max > 0

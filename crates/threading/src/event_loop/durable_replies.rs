@@ -177,7 +177,7 @@ impl<M: Model> EventLoop<M> {
             let Some(client) = self.clients.slab.get(place) else { return false };
             if for_members {
                 let reveals = if has_messages { &mut client.has_messages } else { &mut client.reveals };
-                if !std::mem::take(reveals) || !self.engine.waits_for_members(&client.session) {
+                if !std::mem::take(reveals) || !self.engine.sync_writes.holds_for(client.session.durable) {
                     return true;
                 }
                 if !has_messages && client.has_messages {
