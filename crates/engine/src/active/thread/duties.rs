@@ -124,7 +124,7 @@ impl Thread<'_> {
             }
             Err(error) => {
                 self.active.on_disk.note_failure();
-                self.engine.ring_for_disk();
+                self.engine.append_only.ring_loops(&self.engine.clients.mailboxes);
                 self.note_trouble(format!("its log cannot be forced to disk: {error}"));
             }
         }
@@ -245,10 +245,10 @@ impl Thread<'_> {
         if behind > BEHIND_MAX && now_ms >= self.throttled_until_ms - THROTTLE_MS / 2 {
             self.throttled_until_ms = now_ms + THROTTLE_MS;
             let until = self.throttled_until_ms;
-            engine.pause.begin(&engine.attention, Purpose::Throttle, PauseMode::Write, until, now_ms);
+            engine.clients.pause.begin(&engine.attention, Purpose::Throttle, PauseMode::Write, until, now_ms);
         } else if behind < BEHIND_MAX / 4 && self.throttled_until_ms > 0 {
             self.throttled_until_ms = 0;
-            engine.pause.end(&engine.attention, &engine.mailboxes, Purpose::Throttle);
+            engine.clients.pause.end(&engine.attention, &engine.clients.mailboxes, Purpose::Throttle);
         }
     }
 
