@@ -171,7 +171,10 @@ fn what_waits_for_a_node_that_is_not_reached_counts_as_lost() {
     publish(&engine, "hello");
     wait_until("both are lost", || figures(&engine) == (1, 2));
     wait_until("the thread ends", || !peer.queue.lock().is_served);
-    assert_eq!((peer.queue.lock().pause, peer.queue.lock().bytes), (PAUSE, 0));
+    {
+        let queue = peer.queue.lock();
+        assert_eq!((queue.pause, queue.bytes), (PAUSE, 0));
+    }
     // It is back, and the pause is over.
     let (port, told) = node(b"+OK\r\n");
     forwarding(&engine).peers.store(Arc::default());
