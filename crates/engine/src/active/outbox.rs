@@ -6,7 +6,6 @@
 //! kept for a peer beyond a position that saves it from looking through the backlog each time.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use braid_active::backlog::Backlog;
 use braid_active::{Region, Vector};
@@ -41,6 +40,29 @@ struct Waiting {
     until_ms: i64,
 }
 
+/// How far a peer has got that asks here.
+#[derive(Clone, Copy, Debug)]
+struct Taker {
+    /// It has applied everything before.
+    position: u64,
+    heard_ms: i64,
+    /// It has kept up since it was away last.
+    is_current: bool,
+}
+
+/// How far a peer is behind this server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Behind {
+    /// Age of the oldest unit that it may lack, in ms.
+    pub ms: u64,
+    /// Bytes that it may lack, about.
+    pub bytes: u64,
+}
+
+/// Milliseconds of silence after which a peer is away. One that has nothing to apply asks each
+/// second.
+const SILENCE_MS: i64 = 5000;
+
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Outbox {
@@ -52,19 +74,20 @@ pub(crate) struct Outbox {
     /// Regions and identities, for peers.
     pub members: BTreeMap<u8, String>,
     waiting: Vec<Waiting>,
+    takers: BTreeMap<Region, Taker>,
 }
 
 /// What a peer is sent.
-pub(super) enum Share {
+pub(super) enum Share<'o> {
     /// Units, and where the peer goes on.
-    Units(Vec<Arc<[u8]>>, u64),
+    Units(Vec<&'o [u8]>, u64),
     /// The backlog does not reach back so far.
     Copy,
 }
 
 impl Outbox {
     /// What a peer lacks; `None` if that is nothing.
-    pub(super) fn share(&self, question: &Question) -> Option<Share> {
+    pub(super) fn share(&self, question: &Question) -> Option<Share<'_>> {
         let Some(units) = self.backlog.since_position(&question.applied, question.position) else {
             return Some(Share::Copy);
         };
@@ -75,14 +98,14 @@ impl Outbox {
                 break;
             }
             bytes += unit.len();
-            some.push(Arc::clone(unit));
+            some.push(unit);
         }
         (!some.is_empty()).then_some(Share::Units(some, position))
     }
 
     /// Writes the answer to a peer: how it goes on, what regions have on disk, who they are, what
     /// this server has applied, and the units. Without any it goes on where it was.
-    pub(super) fn reply(&self, share: Option<&Share>, position: u64, reply: &mut ReplyBuffer) {
+    pub(super) fn reply(&self, share: Option<&Share<'_>>, position: u64, reply: &mut ReplyBuffer) {
         let (word, units, position) = match share {
             Some(Share::Copy) => ("copy", &[][..], 0),
             Some(Share::Units(units, position)) => ("units", &units[..], *position),
@@ -110,6 +133,50 @@ impl Outbox {
         units.is_none_or(|mut units| units.any(|(_, _, region)| region != question.region))
     }
 
+    /// A peer asks: how far it has got. Without a position it says so by what it has applied.
+    pub(super) fn note_taker(&mut self, question: &Question, now_ms: i64) {
+        let position = match question.position {
+            0 => {
+                let mut lacking = self.backlog.since_position(&question.applied, 0).into_iter().flatten();
+                lacking.next().map_or(self.backlog.end(), |(position, ..)| position)
+            }
+            position => position,
+        };
+        let known = self.takers.get(&question.region);
+        let is_current = known.is_some_and(|taker| taker.is_current && now_ms - taker.heard_ms < SILENCE_MS);
+        self.takers.insert(question.region, Taker { position, heard_ms: now_ms, is_current });
+    }
+
+    /// How far a peer is behind, unless it is away or has never asked.
+    pub(crate) fn behind(&self, region: Region, now_ms: i64) -> Option<Behind> {
+        let taker = self.takers.get(&region).filter(|taker| now_ms - taker.heard_ms < SILENCE_MS)?;
+        Some(self.behind_of(taker, now_ms))
+    }
+
+    fn behind_of(&self, taker: &Taker, now_ms: i64) -> Behind {
+        let made_ms = self.backlog.made_ms(taker.position);
+        Behind {
+            ms: made_ms.map_or(0, |made_ms| (now_ms as u64).saturating_sub(made_ms)),
+            bytes: self.backlog.bytes_since(taker.position) as u64,
+        }
+    }
+
+    /// How many ms the peer is behind that is so most, of those that are here and have kept up with
+    /// the bound so far: who comes back is not waited for until it has caught up.
+    pub(super) fn lag_ms(&mut self, bound_ms: u64, now_ms: i64) -> Option<u64> {
+        let mut takers = std::mem::take(&mut self.takers);
+        takers.retain(|region, _| self.members.contains_key(&region.number()));
+        let here = takers.values_mut().filter(|taker| now_ms - taker.heard_ms < SILENCE_MS);
+        let lags = here.filter_map(|taker| {
+            let ms = self.behind_of(taker, now_ms).ms;
+            taker.is_current |= ms <= bound_ms;
+            taker.is_current.then_some(ms)
+        });
+        let most = lags.max();
+        self.takers = takers;
+        most
+    }
+
     /// Answers to peers for which there is something, or whose time has come; to be given without
     /// the outbox's lock. They have no units: a peer asks again at once, and says what it has by then.
     pub(super) fn ripe(&mut self, now_ms: i64) -> Vec<(Box<dyn Answers>, ReplyBuffer)> {
@@ -119,6 +186,13 @@ impl Outbox {
             let waiting = &self.waiting[index];
             let is_wanted = waiting.answer.is_wanted();
             if is_wanted && now_ms < waiting.until_ms && !self.has_news(&waiting.question) {
+                // What there is, is known to it: not to be looked through again.
+                let end = self.backlog.end();
+                let question = &mut self.waiting[index].question;
+                question.position = end;
+                if let Some(taker) = self.takers.get_mut(&question.region) {
+                    taker.position = end;
+                }
                 index += 1;
                 continue;
             }

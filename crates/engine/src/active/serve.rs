@@ -126,6 +126,7 @@ pub fn pull(call: &mut Call) -> CommandResult {
     if outbox.note_on_disk(&on_disk, me) {
         let _ = active.orders.send(Order::OnDisk);
     }
+    outbox.note_taker(&question, unix_ms());
     let share = outbox.share(&question);
     if share.is_some() || !may_wait {
         if let Some(Share::Units(units, _)) = &share {

@@ -169,14 +169,14 @@ impl Thread<'_> {
         &mut self,
         now_ms: u64,
         unit: &Unit,
-        bytes: &UnitBytes,
+        bytes: &[u8],
         difference: &mut Difference,
     ) -> Merged {
         let figures = &self.active.figures;
         match apply_with_difference(&mut self.replica, now_ms, unit, difference) {
             Ok(Applied::Now) => {
                 figures.merged.fetch_add(1, Relaxed);
-                self.keep(unit.first, UnitBytes::clone(bytes));
+                self.keep(unit.first, bytes);
                 Ok(())
             }
             Ok(Applied::Known) => {
@@ -228,23 +228,33 @@ impl Thread<'_> {
         let journals = &engine.keyspace.settings.journals;
         // What runs here is not journalled command by command.
         let uses = journals.swap(0, Relaxed);
+        let is_journalled = uses & !FOR_ACTIVE != 0;
         let mut bytes = Vec::new();
-        push_selection(&mut bytes, requests[0].database);
-        request::push(&mut bytes, &[b"MULTI"]);
-        let mut selected = requests[0].database;
-        for one in requests {
-            let args: Vec<&[u8]> = one.args.iter().map(|arg| &arg[..]).collect();
-            if one.database != selected {
-                push_selection(&mut bytes, one.database);
-                selected = one.database;
-            }
-            self.replay.select(one.database);
-            self.replay.run_streamed(engine, txn, &args);
-            request::push(&mut bytes, &args);
+        if is_journalled {
+            push_selection(&mut bytes, requests[0].database);
+            request::push(&mut bytes, &[b"MULTI"]);
         }
-        request::push(&mut bytes, &[b"EXEC"]);
+        let mut selected = requests[0].database;
+        self.replay.select(selected);
+        let mut args: Vec<&[u8]> = Vec::new();
+        for one in requests {
+            args.clear();
+            args.extend(one.args.iter().map(|arg| &arg[..]));
+            if one.database != selected {
+                selected = one.database;
+                self.replay.select(selected);
+                if is_journalled {
+                    push_selection(&mut bytes, selected);
+                }
+            }
+            self.replay.run_streamed(engine, txn, &args);
+            if is_journalled {
+                request::push(&mut bytes, &args);
+            }
+        }
         journals.store(uses, Relaxed);
-        if uses & !FOR_ACTIVE != 0 {
+        if is_journalled {
+            request::push(&mut bytes, &[b"EXEC"]);
             let (journal, context) = (&engine.keyspace.journal, &mut *txn.context);
             journal.append_received(context.slot, &mut context.journal, &bytes, false);
             journal.forget_database();
