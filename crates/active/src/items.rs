@@ -143,7 +143,8 @@ impl<T> Items<T> {
     /// Where an item is, or would be, by an order that the items are in.
     pub fn search(&self, order: impl Fn(&T) -> Ordering) -> Result<usize, usize> {
         // The last chunk that begins with or before it.
-        let is_before = |chunk: &VecDeque<T>| chunk.front().is_some_and(|item| order(item) != Ordering::Greater);
+        let is_before =
+            |chunk: &VecDeque<T>| chunk.front().is_some_and(|item| order(item) != Ordering::Greater);
         let number = self.chunks.partition_point(is_before).saturating_sub(1);
         let Some(chunk) = self.chunks.get(number) else { return Err(0) };
         let start = match number <= self.chunks.len() / 2 {
@@ -211,7 +212,10 @@ mod tests {
                     let removed = (index < list.len()).then(|| list.remove(index));
                     assert_eq!(items.remove(index), removed);
                 }
-                assert_eq!((items.len(), items.front(), items.back()), (list.len(), list.first(), list.last()));
+                assert_eq!(
+                    (items.len(), items.front(), items.back()),
+                    (list.len(), list.first(), list.last())
+                );
                 assert_eq!(items.get(index), list.get(index));
                 assert!(items.chunks.iter().all(|chunk| !chunk.is_empty() && chunk.len() <= CHUNK));
                 if number % 100 == 0 {
@@ -222,8 +226,9 @@ mod tests {
             assert!(items.clone().into_iter().eq(list));
         }
         let even: Items<u32> = (0..5_000).map(|number| 2 * number).collect();
-        for wanted in (0..10_001).step_by(7) {
-            let expected = if wanted % 2 == 0 && wanted < 10_000 { Ok(wanted / 2) } else { Err(wanted.div_ceil(2)) };
+        for wanted in (0..10_001_usize).step_by(7) {
+            let expected =
+                if wanted % 2 == 0 && wanted < 10_000 { Ok(wanted / 2) } else { Err(wanted.div_ceil(2)) };
             assert_eq!(even.search(|item| item.cmp(&(wanted as u32))), expected);
         }
     }

@@ -48,6 +48,23 @@ impl Key {
         Some(Plain { stamp, time, value })
     }
 
+    /// Stores what [`Key::of_plain`] makes.
+    pub(crate) fn store_plain(plain: Plain<'_>, out: &mut Vec<u8>) {
+        store_len(1, out);
+        (Kind::String as u8).store(out);
+        1_u8.store(out);
+        store_len(plain.value.len(), out);
+        out.extend_from_slice(plain.value);
+        plain.stamp.store(out);
+        // No more marks.
+        0_u8.store(out);
+        store_len(usize::from(plain.time.is_some()), out);
+        if let Some(time) = plain.time {
+            plain.stamp.store(out);
+            Time::At(time).store(out);
+        }
+    }
+
     /// The value that shows.
     pub(crate) fn into_value(mut self) -> Option<Value> {
         let index = self.values.iter().rposition(Value::is_live)?;
@@ -244,5 +261,18 @@ mod tests {
     #[test]
     fn keys_are_small() {
         assert!((size_of::<Value>(), size_of::<Key>()) <= (40, 64));
+    }
+
+    #[test]
+    fn plain_strings_are_stored_as_keys_are() {
+        for (value, time) in [(&b"text"[..], None), (b"", Some(1_800_000_000_000))] {
+            let plain = Plain { stamp: Stamp::ZERO.plus(77), time, value };
+            let (mut one, mut other) = (Vec::new(), Vec::new());
+            Key::store_plain(plain, &mut one);
+            let key = Key::of_plain(plain);
+            key.store(&mut other);
+            assert_eq!(one, other);
+            assert_eq!(Key::load(&mut &one[..]).as_ref().and_then(Key::as_plain), Some(plain));
+        }
     }
 }

@@ -332,11 +332,20 @@ impl Keys {
 impl Stored for Keys {
     fn store(&self, out: &mut Vec<u8>) {
         store_len(self.all.values().map(Database::len).sum(), out);
-        for (database, name, key) in self.iter() {
-            database.store(out);
-            store_len(name.len(), out);
-            out.extend_from_slice(name);
-            key.store(out);
+        for (database, keys) in &self.all {
+            let store_name = |name: &[u8], out: &mut Vec<u8>| {
+                database.store(out);
+                store_len(name.len(), out);
+                out.extend_from_slice(name);
+            };
+            for (name, plain) in keys.plain.iter() {
+                store_name(name, out);
+                Key::store_plain(plain, out);
+            }
+            for (name, key) in &keys.others {
+                store_name(name, out);
+                key.store(out);
+            }
         }
         store_len(self.garbage.len(), out);
         for ((database, name), number) in &self.garbage {
@@ -358,6 +367,12 @@ impl Stored for Keys {
         all.retain(|_, keys| !keys.is_empty());
         let garbage = (0..load_len(from)?).map(|_| <(KeyId, u64)>::load(from)).collect::<Option<_>>()?;
         let changes = Stored::load(from)?;
-        Some(Keys { all, garbage, changes, type_conflicts: Stored::load(from)?, conflicts: Default::default() })
+        Some(Keys {
+            all,
+            garbage,
+            changes,
+            type_conflicts: Stored::load(from)?,
+            conflicts: Default::default(),
+        })
     }
 }

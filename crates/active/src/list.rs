@@ -165,7 +165,9 @@ impl List {
         if index >= self.items.len() {
             return Place::new([Step::push(Side::Right, stamp)].into_iter());
         }
-        let (Some(left), Some(right)) = (self.items.get(index - 1), self.items.get(index)) else { return None };
+        let (Some(left), Some(right)) = (self.items.get(index - 1), self.items.get(index)) else {
+            return None;
+        };
         let (parent, side) =
             if left.way().len() < right.way().len() { (left, Side::Right) } else { (right, Side::Left) };
         Place::new(parent.steps().chain([Step::child(side, stamp)]))

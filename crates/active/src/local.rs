@@ -10,8 +10,8 @@ use crate::amount::Amount;
 use crate::cell::{At, Cell, CellChange, Time};
 use crate::change::Change;
 use crate::effect::{Effect, FlushSeen, Unit};
-use crate::place::Side;
 use crate::keys::{KeyRef, ValueRef};
+use crate::place::Side;
 use crate::replica::{Refusal, Replica};
 use crate::stamp::Stamp;
 use crate::stream::{Fields, Group, GroupChange, Id, Pending, Stream, StreamChange};
@@ -91,10 +91,9 @@ impl Transaction<'_> {
         let rules = self.replica.settings.rules;
         let key = self.replica.key(database, name);
         let clears: Vec<Change> = match key {
-            Some(key) if self.value(database, name).is_some() => key
-                .losers()
-                .map(|loser| Change::Clear { kind: loser.kind(), seen: loser.seen() })
-                .collect(),
+            Some(key) if self.value(database, name).is_some() => {
+                key.losers().map(|loser| Change::Clear { kind: loser.kind(), seen: loser.seen() }).collect()
+            }
             key if rules.clears_before_creating => {
                 vec![Change::Remove { seen: key.map_or_else(Vec::new, |key| key.seen()) }]
             }

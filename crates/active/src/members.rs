@@ -11,11 +11,13 @@ use std::ops::Bound;
 
 use crate::Bytes;
 use crate::cell::{At, Cell, CellChange, Sides};
-use crate::packed::{Block, Entry};
+use crate::packed::Entry;
 use crate::rules::Rules;
 use crate::stamp::Stamp;
 use crate::stored::{Stored, load_len, store_len};
 use crate::tally::SeenTally;
+
+type Block = crate::packed::Block<true>;
 
 /// A block with more bytes is split, if it has more than one entry.
 const BLOCK_MAX: usize = 1280;
@@ -52,7 +54,10 @@ impl Packed for f64 {
     }
 
     fn unpack(bytes: &[u8]) -> f64 {
-        let word = bytes.iter().zip((0..8).rev()).fold(0, |word, (byte, place)| word | u64::from(*byte) << (8 * place));
+        let word = bytes
+            .iter()
+            .zip((0..8).rev())
+            .fold(0, |word, (byte, place)| word | u64::from(*byte) << (8 * place));
         f64::from_bits(word)
     }
 }
@@ -138,7 +143,9 @@ impl Blocks {
     fn of_mut(&mut self, name: &[u8]) -> Option<&mut Block> {
         match self {
             Blocks::One(block) => Some(block),
-            Blocks::Many(blocks) => blocks.range_mut::<[u8], _>(up_to(name)).next_back().map(|(_, block)| block),
+            Blocks::Many(blocks) => {
+                blocks.range_mut::<[u8], _>(up_to(name)).next_back().map(|(_, block)| block)
+            }
         }
     }
 
@@ -164,7 +171,9 @@ impl Blocks {
         match self {
             Blocks::One(block) => drop(block.remove(name)),
             Blocks::Many(blocks) => {
-                let Some((least, block)) = blocks.range_mut::<[u8], _>(up_to(name)).next_back() else { return };
+                let Some((least, block)) = blocks.range_mut::<[u8], _>(up_to(name)).next_back() else {
+                    return;
+                };
                 block.remove(name);
                 if block.is_empty() && !least.is_empty() {
                     let least = least.clone();
@@ -335,8 +344,8 @@ impl<V: Packed> Stored for Members<V> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vector::{Run, Seen, Vector};
     use crate::stamp::Region;
+    use crate::vector::{Run, Seen, Vector};
 
     fn stamp(position: u64) -> Stamp {
         Stamp::of(Region::new(1).unwrap(), position).unwrap()
@@ -362,7 +371,12 @@ mod tests {
             let mut map: BTreeMap<Bytes, Bytes> = BTreeMap::new();
             for position in 1..4 * names {
                 let own = Run { start: stamp(0), last: stamp(position - 1) };
-                let at = At { stamp: stamp(position), seen: Seen { others: &others, own }, rules: &rules, lost: &lost };
+                let at = At {
+                    stamp: stamp(position),
+                    seen: Seen { others: &others, own },
+                    rules: &rules,
+                    lost: &lost,
+                };
                 let name = Bytes::from(random.u64(0..names).to_string().as_bytes());
                 let value = Bytes::from(position.to_string().as_bytes());
                 let change = match random.u8(0..4) {
@@ -399,7 +413,8 @@ mod tests {
             members.put(name.as_bytes(), Cell::written(stamp(number + 1), ()));
         }
         let Blocks::Many(blocks) = &members.blocks else { panic!("one block") };
-        let bytes: usize = blocks.values().map(|block| block.capacity() + size_of::<(Bytes, Block)>() * 2).sum();
+        let bytes: usize =
+            blocks.values().map(|block| block.capacity() + size_of::<(Bytes, Block)>() * 2).sum();
         assert!(bytes < 100_000 * 36, "{bytes}");
     }
 }

@@ -9,8 +9,10 @@
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 
-use crate::packed::{Block, Entry};
+use crate::packed::Entry;
 use crate::stamp::Stamp;
+
+type Block = crate::packed::Block<false>;
 
 /// Bytes of name and value of a string that stands here; longer ones would make blocks that take long
 /// to change.
@@ -202,7 +204,10 @@ mod tests {
         let mut plains = Plains::default();
         for number in 0..COUNT {
             let name = format!("key:{number:09}");
-            plains.put(name.as_bytes(), Plain { stamp: stamp(number as u64 + 1), time: None, value: &[b'v'; 32] });
+            plains.put(
+                name.as_bytes(),
+                Plain { stamp: stamp(number as u64 + 1), time: None, value: &[b'v'; 32] },
+            );
         }
         let blocks: usize = plains.blocks.iter().map(Block::capacity).sum();
         let all = blocks + plains.blocks.capacity() * size_of::<Block>();

@@ -94,7 +94,9 @@ impl View {
             }
             Value::SortedSet(set) => {
                 let elements = parts.filter_map(element);
-                View::SortedSet(elements.filter_map(|one| scored_of(one.clone(), &set.get(one)?, rules)).collect())
+                View::SortedSet(
+                    elements.filter_map(|one| scored_of(one.clone(), &set.get(one)?, rules)).collect(),
+                )
             }
             Value::Stream(stream) => {
                 let (mut entries, mut groups) = (Vec::new(), Vec::new());

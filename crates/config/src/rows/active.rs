@@ -26,10 +26,10 @@ super::directives! {
         integer("active-clock-ahead-max", || 60_000, 1, LONG_MAX, Unit::Milliseconds).immutable()
             .only_with(&["active-replica"]);
 
-    /// Milliseconds that a connected peer may be behind before writes here wait for it; 0: they never
-    /// wait. A peer that is away, or comes back, is not waited for.
+    /// Milliseconds that a connected peer may be behind, beyond what the line to it takes, before
+    /// writes wait for it; 0: they never wait. A peer that is away, or comes back, is not waited for.
     active_lag_max_ms: u64 =>
-        integer("active-lag-max", || 1000, 0, LONG_MAX, Unit::Milliseconds)
+        integer("active-lag-max", || 100, 0, LONG_MAX, Unit::Milliseconds)
             .only_with(&["active-replica"]);
 
     /// Bytes of effects kept in memory for peers that were away; those that lack more get a full copy.

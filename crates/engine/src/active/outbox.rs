@@ -48,6 +48,33 @@ struct Taker {
     heard_ms: i64,
     /// It has kept up since it was away last.
     is_current: bool,
+    answered_ms: Option<i64>,
+    line: Line,
+}
+
+/// How long an answer and the next question take at least: the line's part of a peer's lag, which
+/// nothing that is done here makes shorter. The least of the present stretch of time and of the last.
+#[derive(Clone, Copy, Debug, Default)]
+struct Line {
+    since_ms: i64,
+    now: Option<u64>,
+    last: Option<u64>,
+}
+
+/// Such a stretch, in ms.
+const STRETCH_MS: i64 = 10_000;
+
+impl Line {
+    fn note(&mut self, took_ms: u64, now_ms: i64) {
+        if now_ms - self.since_ms >= STRETCH_MS {
+            *self = Line { since_ms: now_ms, now: None, last: self.now };
+        }
+        self.now = Some(self.now.map_or(took_ms, |least| least.min(took_ms)));
+    }
+
+    fn ms(&self) -> u64 {
+        [self.now, self.last].into_iter().flatten().min().unwrap_or(0)
+    }
 }
 
 /// How far a peer is behind this server.
@@ -142,9 +169,21 @@ impl Outbox {
             }
             position => position,
         };
-        let known = self.takers.get(&question.region);
-        let is_current = known.is_some_and(|taker| taker.is_current && now_ms - taker.heard_ms < SILENCE_MS);
-        self.takers.insert(question.region, Taker { position, heard_ms: now_ms, is_current });
+        let known = self.takers.get(&question.region).filter(|taker| now_ms - taker.heard_ms < SILENCE_MS);
+        let mut line = known.map_or_else(Line::default, |taker| taker.line);
+        if let Some(answered_ms) = known.and_then(|taker| taker.answered_ms) {
+            line.note((now_ms - answered_ms).max(0) as u64, now_ms);
+        }
+        let is_current = known.is_some_and(|taker| taker.is_current);
+        let taker = Taker { position, heard_ms: now_ms, is_current, answered_ms: None, line };
+        self.takers.insert(question.region, taker);
+    }
+
+    /// A peer has been answered.
+    pub(super) fn note_answer(&mut self, region: Region, now_ms: i64) {
+        if let Some(taker) = self.takers.get_mut(&region) {
+            taker.answered_ms = Some(now_ms);
+        }
     }
 
     /// How far a peer is behind, unless it is away or has never asked.
@@ -161,14 +200,17 @@ impl Outbox {
         }
     }
 
-    /// How many ms the peer is behind that is so most, of those that are here and have kept up with
-    /// the bound so far: who comes back is not waited for until it has caught up.
+    /// How many ms the peer is behind that is so most, beyond what its line takes, of those that are
+    /// here and have kept up with the bound so far: who comes back is not waited for until it has
+    /// caught up.
     pub(super) fn lag_ms(&mut self, bound_ms: u64, now_ms: i64) -> Option<u64> {
         let mut takers = std::mem::take(&mut self.takers);
         takers.retain(|region, _| self.members.contains_key(&region.number()));
         let here = takers.values_mut().filter(|taker| now_ms - taker.heard_ms < SILENCE_MS);
         let lags = here.filter_map(|taker| {
-            let ms = self.behind_of(taker, now_ms).ms;
+            // A unit waits for up to two turns of the line: the answer that there is something has
+            // none with it, and that it has arrived is said by the question after.
+            let ms = self.behind_of(taker, now_ms).ms.saturating_sub(2 * taker.line.ms());
             taker.is_current |= ms <= bound_ms;
             taker.is_current.then_some(ms)
         });
@@ -200,6 +242,7 @@ impl Outbox {
             if !is_wanted {
                 continue;
             }
+            self.note_answer(question.region, now_ms);
             let mut reply = answer.buffer();
             self.reply(None, question.position, &mut reply);
             ripe.push((answer, reply));
@@ -221,5 +264,72 @@ impl Outbox {
             }
         }
         is_news
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use braid_active::Stamp;
+    use braid_active::vector::Run;
+
+    const NOON: i64 = 1_800_000_000_000;
+
+    fn region(number: u8) -> Region {
+        Region::new(number).expect("a region")
+    }
+
+    /// A unit of region 1, made at a time.
+    fn push(outbox: &mut Outbox, ms: i64) {
+        let stamp = Stamp::at((NOON + ms) as u64, region(1));
+        let run = Run { start: Stamp::start(region(1)), last: stamp };
+        outbox.backlog.push_of(stamp, run, b"0123456789");
+        outbox.applied.add(run);
+    }
+
+    fn ask(outbox: &mut Outbox, position: u64, ms: i64) {
+        let applied = if position == 0 { Vector::default() } else { outbox.applied.clone() };
+        let question = Question { applied, position, bytes_max: 1 << 20, region: region(2) };
+        outbox.note_taker(&question, NOON + ms);
+        outbox.note_answer(region(2), NOON + ms);
+    }
+
+    fn outbox() -> Outbox {
+        Outbox { members: BTreeMap::from([(2, String::new())]), ..Outbox::default() }
+    }
+
+    #[test]
+    fn a_peer_that_falls_behind_is_told_from_one_that_comes_back() {
+        let mut outbox = outbox();
+        let lag = |outbox: &mut Outbox, ms| outbox.lag_ms(100, NOON + ms);
+        assert_eq!(lag(&mut outbox, 0), None, "nobody asks");
+        push(&mut outbox, 0);
+        // It comes back, and is far behind: no client waits for it.
+        ask(&mut outbox, 0, 1_000);
+        assert_eq!(lag(&mut outbox, 1_000), None);
+        assert_eq!(outbox.behind(region(2), NOON + 1_000).map(|behind| behind.ms), Some(1_000));
+        // It has caught up, and falls behind again.
+        ask(&mut outbox, 1, 1_000);
+        assert_eq!(lag(&mut outbox, 1_010), Some(0));
+        push(&mut outbox, 1_010);
+        assert_eq!(lag(&mut outbox, 1_500), Some(490));
+        assert!(outbox.behind(region(2), NOON + 1_500).is_some_and(|behind| behind.bytes >= 10));
+        // It says nothing any more.
+        assert_eq!(lag(&mut outbox, 1_000 + SILENCE_MS), None);
+        assert_eq!(outbox.behind(region(2), NOON + 1_000 + SILENCE_MS), None);
+        ask(&mut outbox, 1, 20_000);
+        assert_eq!(lag(&mut outbox, 20_000), None, "it comes back");
+    }
+
+    #[test]
+    fn what_the_line_takes_is_no_lag() {
+        let mut outbox = outbox();
+        push(&mut outbox, 0);
+        ask(&mut outbox, 1, 0);
+        ask(&mut outbox, 1, 200);
+        ask(&mut outbox, 1, 450);
+        push(&mut outbox, 450);
+        assert_eq!(outbox.lag_ms(100, NOON + 500), Some(0));
+        assert_eq!(outbox.lag_ms(100, NOON + 1_000), Some(150));
     }
 }

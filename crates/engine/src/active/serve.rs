@@ -134,6 +134,7 @@ pub fn pull(call: &mut Call) -> CommandResult {
             active.figures.sent_bytes.fetch_add(units.iter().map(|unit| unit.len() as u64).sum(), Relaxed);
         }
         outbox.reply(share.as_ref(), position, call.reply);
+        outbox.note_answer(region, unix_ms());
         return Ok(());
     }
     if let Some(answer) = call.leave_to_background()? {

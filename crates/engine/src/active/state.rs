@@ -125,6 +125,11 @@ impl Active {
         Region::new(self.me.lock().region)
     }
 
+    /// Whether a peer is linked.
+    pub(crate) fn has_link(&self) -> bool {
+        self.peers.lock().iter().any(|peer| peer.is_up.load(Relaxed))
+    }
+
     /// Has the thread bring everything to disk soon.
     pub(crate) fn ask_for_disk(&self) {
         if self.on_disk.ask() {

@@ -5,7 +5,7 @@
 //! peers. Either may be slower than clients are, and then lag would grow as long as they write. So
 //! writes pause while what is written here comes to a peer, which is there and has kept up before,
 //! later than the bound; and go on at half of it. A peer that is away or comes back is not waited
-//! for, and without one only the journal's memory counts.
+//! for; and without any link only the journal's memory counts.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
@@ -53,9 +53,11 @@ impl Thread<'_> {
         let was_throttling = self.throttled_until_ms > 0;
         let part = if was_throttling { 2 } else { 1 };
         let bound_ms = self.engine.config.active_lag_max_ms();
+        let of_peers = || self.active.outbox.lock().lag_ms(bound_ms, now_ms);
         let lag_ms = match bound_ms {
             0 => None,
-            bound_ms => self.active.outbox.lock().lag_ms(bound_ms, now_ms).map(|lag_ms| lag_ms + unread_ms),
+            // What peers bring waits for what is unread as well.
+            _ => of_peers().map(|lag_ms| lag_ms + unread_ms).or(self.active.has_link().then_some(unread_ms)),
         };
         let is_behind = lag_ms.is_some_and(|lag_ms| lag_ms > bound_ms / part);
         if is_behind || end.saturating_sub(read) > BEHIND_MAX / part {
@@ -74,7 +76,9 @@ impl Thread<'_> {
         if self.throttled_until_ms == 0 && self.active.figures.throttled.fetch_add(1, Relaxed) == 0 {
             // Once: under load it comes and goes.
             match lag_ms {
-                Some(lag_ms) => log::warn!("Active-active: writes wait for a peer that is {lag_ms} ms behind"),
+                Some(lag_ms) => {
+                    log::warn!("Active-active: writes wait for a peer that is {lag_ms} ms behind")
+                }
                 None => log::warn!("Active-active: writes wait until what was written has been read"),
             }
         }
