@@ -384,7 +384,7 @@ fn what_is_refused_names_the_files_and_the_tool_to_use() {
     let server = place.start(&[]);
     assert_eq!(server.connect().call("DBSIZE").to_string(), "(integer) 0");
     let log = server.log();
-    assert!(log.contains(&format!("is not loaded: {INCR}")), "{log}");
+    assert!(log.contains(&format!("are not loaded: {INCR}")), "{log}");
 }
 
 #[test]

@@ -126,7 +126,7 @@ impl Engine {
         if sender.is_none() {
             let (jobs, receiver) = channel::<Job>();
             let receiver = Arc::new(Mutex::new(receiver));
-            for _ in 0..self.thread_count().div_ceil(2) {
+            for _ in 0..self.clients.mailboxes.thread_count().div_ceil(2) {
                 let receiver = Arc::clone(&receiver);
                 let next = move || receiver.lock().recv();
                 let run = move || {

@@ -21,7 +21,7 @@ fn escaped(bytes: &[u8]) -> String {
 
 /// The newest entries of the slow log.
 pub fn slow_log(engine: &Engine) -> Value {
-    let log = engine.logs.of(LogKind::Slow);
+    let log = engine.telemetry.logs.of(LogKind::Slow);
     let entries: Vec<Value> = log
         .latest(SLOW_SHOWN)
         .iter()
@@ -42,7 +42,7 @@ pub fn slow_log(engine: &Engine) -> Value {
 /// The largest keys that the walk has found so far; keeps the walk going.
 pub fn big_keys(engine: &Engine) -> Value {
     let now_ms = unix_ms();
-    let report = engine.big_keys.report(now_ms);
+    let report = engine.telemetry.big_keys.report(now_ms);
     let total: usize = (0..engine.keyspace.databases()).map(|db| engine.keyspace.len(db).0).sum();
     let keys: Vec<Value> = report
         .keys

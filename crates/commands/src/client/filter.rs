@@ -164,8 +164,8 @@ impl<'a> Filters<'a> {
             _ => None,
         });
         let mut records = match ids {
-            Some(ids) => ids.iter().filter_map(|id| call.engine.clients.get(*id)).collect(),
-            None => call.engine.clients.all(),
+            Some(ids) => ids.iter().filter_map(|id| call.engine.clients.registry.get(*id)).collect(),
+            None => call.engine.clients.registry.all(),
         };
         let (now, own) = (call.clock_ms(), call.session.id());
         records.retain(|record| {

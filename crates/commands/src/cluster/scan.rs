@@ -56,7 +56,7 @@ struct Place {
 
 /// What identifies the process that a place belongs to.
 fn fingerprint(engine: &Engine) -> &str {
-    &engine.run_id[..8]
+    &engine.process.run_id[..8]
 }
 
 impl Place {

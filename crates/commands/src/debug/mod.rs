@@ -317,7 +317,9 @@ fn tune_text(call: &mut Call) -> CommandResult {
 
 fn rewrite_everything(call: &mut Call) -> CommandResult {
     let failed = |reason: &str| CommandError::text(format!("ERR CONFIG-REWRITE-FORCE-ALL failed: {reason}"));
-    let Some(path) = &call.engine.config_file else { return Err(failed("No such file or directory")) };
+    let Some(path) = &call.engine.process.config_file else {
+        return Err(failed("No such file or directory"));
+    };
     let lines =
         ExtraLines { users: Some(call.engine.acl.config_lines(&call.engine.config)), everything: true };
     call.engine.config.rewrite_with(path, &lines).map_err(|reason| failed(&reason))?;

@@ -151,7 +151,7 @@ fn purge(call: &mut Call) -> CommandResult {
 
 fn doctor(call: &mut Call) -> CommandResult {
     let report = Report::take(call.engine);
-    let clients = call.engine.clients.count();
+    let clients = call.engine.clients.registry.count();
     call.reply.verbatim("txt", diagnose(&report, clients).as_bytes());
     Ok(())
 }

@@ -104,7 +104,7 @@ struct Link<'e> {
 
 impl Watch for Link<'_> {
     fn is_called_off(&self) -> bool {
-        self.engine.shutdown.load(Relaxed) || !self.peer.is_wanted.load(Relaxed)
+        self.engine.shutdown.is_requested() || !self.peer.is_wanted.load(Relaxed)
     }
 
     fn note_io(&self, bytes: usize) {
@@ -362,7 +362,7 @@ impl Link<'_> {
         loop {
             match merged.recv_timeout(TICK) {
                 Ok(merged) => return merged.map_err(LinkError::Refused),
-                Err(RecvTimeoutError::Timeout) if !self.engine.shutdown.load(Relaxed) => {}
+                Err(RecvTimeoutError::Timeout) if !self.engine.shutdown.is_requested() => {}
                 Err(_) => return Err(LinkError::CalledOff),
             }
         }

@@ -285,7 +285,7 @@ impl<'e> Thread<'e> {
         if !self.pending.is_empty() {
             if let Err(error) = self.files.flush() {
                 self.active.on_disk.note_failure();
-                self.engine.ring_for_disk();
+                self.engine.append_only.ring_loops(&self.engine.clients.mailboxes);
                 self.note_trouble(format!("its log cannot be written: {error}"));
                 return;
             }

@@ -2,7 +2,6 @@
 //! The group's thread: feeds events to the state machine, and carries out its orders.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use braid_base::clock::boot_nanos;
@@ -61,7 +60,7 @@ fn run(engine: &Arc<Engine>, group: &Arc<Group>) {
         (!group.settings.is_cluster).then(|| Part::new(engine, group, former.clone(), boot_nanos()));
     let mut cluster = node::Node::of(engine, former);
     let (mut lease, mut taken) = (None, None);
-    while !engine.shutdown.load(Relaxed) {
+    while !engine.shutdown.is_requested() {
         let news = {
             let mut news = group.news.lock();
             if news.is_empty() {

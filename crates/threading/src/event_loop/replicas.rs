@@ -94,7 +94,7 @@ impl<M: Model> EventLoop<M> {
                     client.session.record.id,
                     client.session.record.address
                 );
-                self.engine.threads[self.slot].output_limit_disconnections.add(1);
+                self.engine.telemetry.threads[self.slot].output_limit_disconnections.add(1);
             }
             self.replicas.has_more |= outcome == SendOutcome::More;
             if is_beyond || outcome == SendOutcome::Close {

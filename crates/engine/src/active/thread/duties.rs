@@ -123,7 +123,7 @@ impl Thread<'_> {
             }
             Err(error) => {
                 self.active.on_disk.note_failure();
-                self.engine.ring_for_disk();
+                self.engine.append_only.ring_loops(&self.engine.clients.mailboxes);
                 self.note_trouble(format!("its log cannot be forced to disk: {error}"));
             }
         }

@@ -44,8 +44,8 @@ impl Engine {
         loop {
             let world = self.keyspace.gate.close(None);
             let is_full = self.attention.get() & (JOURNAL_FULL | SNAPSHOT_FULL) != 0;
-            let is_held = is_full || self.pause.current(unix_ms()).is_some() && !throttles;
-            if !is_held || self.shutdown.load(Relaxed) {
+            let is_held = is_full || self.clients.pause.current(unix_ms()).is_some() && !throttles;
+            if !is_held || self.shutdown.is_requested() {
                 return world;
             }
             drop(world);

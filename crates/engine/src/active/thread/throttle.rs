@@ -65,7 +65,7 @@ impl Thread<'_> {
         } else if was_throttling {
             self.throttled_until_ms = 0;
             let engine = self.engine;
-            engine.pause.end(&engine.attention, &engine.mailboxes, Purpose::Peers);
+            engine.clients.pause.end(&engine.attention, &engine.clients.mailboxes, Purpose::Peers);
         }
     }
 
@@ -85,7 +85,7 @@ impl Thread<'_> {
         self.throttled_until_ms = now_ms + THROTTLE_MS;
         let engine = self.engine;
         let until_ms = self.throttled_until_ms;
-        engine.pause.begin(&engine.attention, Purpose::Peers, PauseMode::Write, until_ms, now_ms);
+        engine.clients.pause.begin(&engine.attention, Purpose::Peers, PauseMode::Write, until_ms, now_ms);
     }
 }
 
