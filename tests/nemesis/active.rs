@@ -21,7 +21,7 @@ mod ledger;
 
 use std::time::{Duration, Instant};
 
-use braid_tests::process::shifted_clock;
+use braid_tests::process::{set_clock, shifted_clock};
 use braid_tests::random::{number, source};
 use braid_tests::server::program_under_test;
 use braid_tests::wait_for_within;
@@ -73,7 +73,7 @@ impl<'m> Regions<'m> {
         let program = program_under_test().display().to_string();
         let process = |machine: usize| {
             let clock = folders[machine].path().join("clock");
-            std::fs::write(&clock, "+0\n").expect("a clock");
+            set_clock(&clock, 0);
             let mut environment = shifted_clock("+0").unwrap_or_default();
             if let Some((name, value)) = environment.iter_mut().find(|(name, _)| *name == "FAKETIME") {
                 (*name, *value) = ("FAKETIME_TIMESTAMP_FILE", clock.into());
@@ -91,7 +91,7 @@ impl<'m> Regions<'m> {
     }
 
     fn set_clock(&self, region: usize, seconds: i64) {
-        std::fs::write(self.folders[region].path().join("clock"), format!("{seconds:+}\n")).expect("a clock");
+        set_clock(&self.folders[region].path().join("clock"), seconds);
     }
 
     /// What a region shows: the digests, and what it has applied. Nothing if it does not answer.

@@ -2,7 +2,7 @@
 //! What the system tells about a running process: processor time, threads, open files. Linux only (`/proc`).
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Processor time used so far by all threads of the process.
@@ -41,6 +41,14 @@ pub fn shifted_clock(by: &str) -> Option<Vec<(&'static str, OsString)>> {
     };
     let only_wall_clock = ("FAKETIME_DONT_FAKE_MONOTONIC", "1".into());
     Some(vec![("LD_PRELOAD", library.into()), ("FAKETIME", by.into()), only_wall_clock])
+}
+
+/// Sets the clock of processes whose `FAKETIME_TIMESTAMP_FILE` is this file, in seconds beside the
+/// machine's. The file is replaced as a whole: libfaketime ends a process that reads half a line.
+pub fn set_clock(file: &Path, seconds: i64) {
+    let new = file.with_extension("new");
+    std::fs::write(&new, format!("{seconds:+}\n")).expect("a clock");
+    std::fs::rename(&new, file).expect("the clock is replaced");
 }
 
 /// Number of threads.
