@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Groups under a nemesis: real servers, a real etcd of three and real clients, each on a machine of
-//! its own (a network namespace), while processes are killed, stopped and cut off from each other.
+//! Groups under a nemesis: real servers, a real etcd of three and real clients, each on a machine
+//! of its own (a network namespace), while processes are killed, stopped and cut off from each
+//! other.
 //!
 //!   tests/jepsen --minutes N --seed S [sync|async|sentinel...]
 //!   cargo test -p braid-tests --test nemesis
 //!
-//! Active-active regions are another kind of system (`active.rs`): `tests/jepsen --rounds N active`.
+//! Active-active regions are another kind of system (`active.rs`):
+//! `tests/jepsen --rounds N active`.
 //!
 //! Variables, which `tests/jepsen` sets:
 //! - `BRAID_MINUTES`: how long faults are made (default: 30 seconds)
 //! - `BRAID_SYSTEMS`: of `sync`, `async` and `sentinel`, with blanks between (default: `sync`)
 //! - `BRAID_HISTORY`: a folder for histories, one operation a line (`history.rs`)
 //!
-//! Synchronous writes must lose nothing; of asynchronous ones, and of stock Redis under Sentinel, the
-//! losses are counted. Needs root, `ip`, and etcd; wall clocks are a day apart if libfaketime is
-//! there. What is missing is said, and the test is skipped.
+//! Synchronous writes must lose nothing; of asynchronous ones, and of stock Redis under Sentinel,
+//! the losses are counted. Needs root, `ip`, and etcd; wall clocks are a day apart if libfaketime
+//! is there. What is missing is said, and the test is skipped.
 
 mod active;
 mod check;

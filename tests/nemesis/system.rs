@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What is put to the test: a group on etcd, with synchronous writes or without, or stock Redis under
-//! Sentinel. Servers are on the first machines, etcd or Sentinel on the others.
+//! What is put to the test: a group on etcd, with synchronous writes or without, or stock Redis
+//! under Sentinel. Servers are on the first machines, etcd or Sentinel on the others.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;

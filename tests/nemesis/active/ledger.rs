@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What clients did, and the judgement of what regions hold in the end.
 //!
-//! Elements are unique, and each is removed by the client that has added it at most. So one that was
-//! added and that nobody tried to remove is there, and one whose removal was acknowledged is not.
-//! Writes without an answer, and those that a kill may have taken along, may have happened or not.
+//! Elements are unique, and each is removed by the client that has added it at most. So one that
+//! was added and that nobody tried to remove is there, and one whose removal was acknowledged is
+//! not. Writes without an answer, and those that a kill may have taken along, may have happened or
+//! not.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

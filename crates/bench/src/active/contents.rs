@@ -12,8 +12,8 @@ use super::kinds::KeyKind;
 pub struct Content {
     /// As TYPE tells it.
     pub type_name: String,
-    /// A string's value, or a HyperLogLog's count; elements in their order, or in the alphabet's for
-    /// sets and hashes; fields, members and IDs are followed by what they have.
+    /// A string's value, or a HyperLogLog's count; elements in their order, or in the alphabet's
+    /// for sets and hashes; fields, members and IDs are followed by what they have.
     pub items: Vec<String>,
 }
 
