@@ -411,8 +411,8 @@ fn run_without_keys(request: &mut Request<'_>, command: &Command) {
     session.record.last_command.store(command.id + 1, Relaxed);
 }
 
-/// Errors of EXEC that its client reads as they are: it runs the transaction again elsewhere, later,
-/// or in parts.
+/// Errors of EXEC that its client reads as they are: it runs the transaction again elsewhere,
+/// later, or in parts.
 const SENT_ELSEWHERE: [&[u8]; 6] =
     [b"REDIRECT ", b"CROSSSLOT ", b"MOVED ", b"ASK ", b"TRYAGAIN ", b"CLUSTERDOWN "];
 

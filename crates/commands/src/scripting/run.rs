@@ -100,7 +100,8 @@ pub(super) fn declared(flags: ScriptFlags) -> Option<Flags> {
 pub(super) fn check(call: &Call, program: &Program<'_>) -> CommandResult {
     let flags = program.flags;
     let attention = call.engine.attention.get();
-    // Scripts that declare nothing are refused as a whole, too: not at the first key that they read.
+    // Scripts that declare nothing are refused as a whole, too: not at the first key that they
+    // read.
     if attention & STALE != 0 && !call.session.is_replay && !flags.has(ScriptFlags::ALLOW_STALE) {
         return Err(CommandError::text(script::NO_LINK));
     }
@@ -311,7 +312,8 @@ fn finish(call: &mut Call, ended: Ended, mark: Mark) -> CommandResult {
     match ended {
         Ended::Replied(mut returned) => {
             if returned.failed {
-                // As the reply of a command that fails: counted by the dispatcher, unless that has happened.
+                // As the reply of a command that fails: counted by the dispatcher, unless that has
+                // happened.
                 call.reply.truncate(mark);
                 return Err(match returned.errors.pop() {
                     Some(line) => CommandError::Bytes(line),
