@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use super::{cut, link_all, server, texts, wait_until_equal};
-use braid_tests::process::shifted_clock;
+use braid_tests::process::{set_clock, shifted_clock};
 use braid_tests::server::Options;
 use braid_tests::{TestServer, Value, wait_for};
 use rustix::process::Signal;
@@ -107,17 +107,17 @@ fn time_of(server: &TestServer) -> i64 {
 fn servers_differ_after_a_clock_step() {
     let folder = tempfile::tempdir().expect("a folder");
     let clock = folder.path().join("clock");
-    std::fs::write(&clock, "+0\n").expect("a clock");
+    set_clock(&clock, 0);
     let ahead = ["--active-clock-ahead-max", "7200000"];
     let Some(one) = with_clock(1, &clock, &ahead) else { return };
     let two = server(2, &ahead);
     link_all(&[&one, &two]);
-    let set_clock = |by: i64| {
-        std::fs::write(&clock, format!("{by:+}\n")).expect("a clock");
+    let step_clock = |by: i64| {
+        set_clock(&clock, by);
         wait_for("its clock is set", || (time_of(&one) - time_of(&two) - by).abs() < 300);
     };
     for (step, by) in [0, -3600, 3600, 0, -1800].into_iter().enumerate() {
-        set_clock(by);
+        step_clock(by);
         two.connect().ok(&format!("SET turn two:{step}"));
         two.connect().ok(&format!("SET gone two:{step}"));
         wait_until_equal(&[&one, &two]);

@@ -83,6 +83,18 @@ def check_objects(name, objects):
     return by_kind
 
 
+def connect(name, process, port, text):
+    """A connection to a server that may still be starting."""
+    for _ in range(1500):
+        if process.poll() is not None:
+            sys.exit(f"{name}: the server does not start:\n{process.stdout.read()}\n{text}")
+        try:
+            return socket.create_connection(("127.0.0.1", port), 5)
+        except OSError:
+            time.sleep(0.02)
+    sys.exit(f"{name}: the server does not listen on {port}")
+
+
 def start(name, configuration, by_kind):
     """Starts the server with a configuration as the pod has it, its paths and ports replaced."""
     with tempfile.TemporaryDirectory() as folder:
@@ -111,17 +123,7 @@ def start(name, configuration, by_kind):
         (root / "braid.conf").write_text(text)
         process = subprocess.Popen([SERVER, root / "braid.conf"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         try:
-            for _ in range(500):
-                time.sleep(0.02)
-                if process.poll() is not None:
-                    sys.exit(f"{name}: the server does not start:\n{process.stdout.read()}\n{text}")
-                try:
-                    connection = socket.create_connection(("127.0.0.1", ports[1] if "\nport 0" in text else ports[0]), 5)
-                    break
-                except OSError:
-                    continue
-            else:
-                sys.exit(f"{name}: the server does not listen")
+            connection = connect(name, process, ports[1] if "\nport 0" in text else ports[0], text)
             if "\nport 0" not in text:
                 words = [b"AUTH", password.encode()] if password else [b"PING"]
                 connection.sendall(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words))
@@ -130,7 +132,7 @@ def start(name, configuration, by_kind):
                     other = socket.create_connection(("127.0.0.1", ports[0]), 5)
                     other.sendall(b"PING\r\n")
                     assert other.recv(100).startswith(b"-NOAUTH"), name
-            socket.create_connection(("127.0.0.1", ports[2]), 5)
+            connect(name, process, ports[2], text)
         finally:
             process.kill()
             process.wait()

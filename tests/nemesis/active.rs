@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Active-active replication under a nemesis: three regions that all take writes, each on a machine
-//! of its own, while they are cut apart, stopped, killed, and their clocks are set by up to an hour.
+//! of its own, while they are cut apart, stopped, killed, and their clocks are set by up to an
+//! hour.
 //!
 //!   tests/jepsen --rounds N --seed S active
 //!   cargo test -p braid-tests --test nemesis regions_agree
 //!
-//! `BRAID_ROUNDS` is the number of rounds (default: 4). In each of them clients write at all regions
-//! while something goes wrong; then everything is mended, and all must show the same (`ACTIVE
-//! DIGEST`, `DEBUG DIGEST`) and hold what was acknowledged and not removed.
+//! `BRAID_ROUNDS` is the number of rounds (default: 4). In each of them clients write at all
+//! regions while something goes wrong; then everything is mended, and all must show the same
+//! (`ACTIVE DIGEST`, `DEBUG DIGEST`) and hold what was acknowledged and not removed.
 //!
 //! What counts as acknowledged: a killed server may lose writes of its last milliseconds
 //! (docs/active-active.md, Limits). So before a kill it is asked for ACTIVE DIGEST, which brings
@@ -21,7 +22,7 @@ mod ledger;
 
 use std::time::{Duration, Instant};
 
-use braid_tests::process::shifted_clock;
+use braid_tests::process::{set_clock, shifted_clock};
 use braid_tests::random::{number, source};
 use braid_tests::server::program_under_test;
 use braid_tests::wait_for_within;
@@ -73,7 +74,7 @@ impl<'m> Regions<'m> {
         let program = program_under_test().display().to_string();
         let process = |machine: usize| {
             let clock = folders[machine].path().join("clock");
-            std::fs::write(&clock, "+0\n").expect("a clock");
+            set_clock(&clock, 0);
             let mut environment = shifted_clock("+0").unwrap_or_default();
             if let Some((name, value)) = environment.iter_mut().find(|(name, _)| *name == "FAKETIME") {
                 (*name, *value) = ("FAKETIME_TIMESTAMP_FILE", clock.into());
@@ -91,7 +92,7 @@ impl<'m> Regions<'m> {
     }
 
     fn set_clock(&self, region: usize, seconds: i64) {
-        std::fs::write(self.folders[region].path().join("clock"), format!("{seconds:+}\n")).expect("a clock");
+        set_clock(&self.folders[region].path().join("clock"), seconds);
     }
 
     /// What a region shows: the digests, and what it has applied. Nothing if it does not answer.

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What the system tells about a running process: processor time, threads, open files. Linux only (`/proc`).
+//! What the system tells about a running process: processor time, threads, open files. Linux only
+//! (`/proc`).
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Processor time used so far by all threads of the process.
 pub fn processor_time(process_id: u32) -> Duration {
     let stat = std::fs::read_to_string(format!("/proc/{process_id}/stat")).expect("the process runs");
-    // The name in parentheses may hold blanks: fields are counted after it. utime and stime are fields 14 and
-    // 15.
+    // The name in parentheses may hold blanks: fields are counted after it. utime and stime are
+    // fields 14 and 15.
     let fields: Vec<&str> =
         stat.rsplit_once(')').expect("name in parentheses").1.split_whitespace().collect();
     let ticks = |field: usize| -> u64 { fields[field - 3].parse().expect("ticks") };
@@ -43,6 +44,14 @@ pub fn shifted_clock(by: &str) -> Option<Vec<(&'static str, OsString)>> {
     Some(vec![("LD_PRELOAD", library.into()), ("FAKETIME", by.into()), only_wall_clock])
 }
 
+/// Sets the clock of processes whose `FAKETIME_TIMESTAMP_FILE` is this file, in seconds beside the
+/// machine's. The file is replaced as a whole: libfaketime ends a process that reads half a line.
+pub fn set_clock(file: &Path, seconds: i64) {
+    let new = file.with_extension("new");
+    std::fs::write(&new, format!("{seconds:+}\n")).expect("a clock");
+    std::fs::rename(&new, file).expect("the clock is replaced");
+}
+
 /// Number of threads.
 pub fn threads(process_id: u32) -> usize {
     std::fs::read_dir(format!("/proc/{process_id}/task")).map_or(0, Iterator::count)
@@ -61,7 +70,8 @@ pub fn resident_bytes(process_id: u32) -> u64 {
     pages * rustix::param::page_size() as u64
 }
 
-/// Stops a process, and waits until none of its threads runs any more: SIGSTOP alone returns before.
+/// Stops a process, and waits until none of its threads runs any more: SIGSTOP alone returns
+/// before.
 pub fn stop(id: u32) {
     let process = rustix::process::Pid::from_raw(id as i32).expect("a process");
     rustix::process::kill_process(process, rustix::process::Signal::STOP).expect("it lives");

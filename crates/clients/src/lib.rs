@@ -11,6 +11,7 @@
 
 pub mod attention;
 pub mod busy;
+pub mod clients;
 pub mod describe;
 pub mod eviction;
 pub mod identity;
@@ -20,6 +21,7 @@ pub mod pause;
 pub mod record;
 pub mod registry;
 
+pub use clients::Clients;
 pub use identity::{Identity, Reason};
 pub use mailbox::Mailbox;
 pub use mailboxes::Mailboxes;

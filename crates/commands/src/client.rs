@@ -235,7 +235,7 @@ fn kill(call: &mut Call) -> CommandResult {
         if record.id == own_id {
             own = true;
         } else {
-            call.engine.clients.disconnect(&record);
+            call.engine.clients.registry.disconnect(&record);
         }
     }
     match (old_form, killed) {
@@ -335,13 +335,17 @@ fn pause(call: &mut Call) -> CommandResult {
     }
     let now = call.clock_ms();
     let until = now.checked_add(timeout).ok_or(CommandError::text("ERR timeout is out of range"))?;
-    call.engine.pause.begin(&call.engine.attention, pause::Purpose::Client, mode, until, now);
+    call.engine.clients.pause.begin(&call.engine.attention, pause::Purpose::Client, mode, until, now);
     call.reply.ok();
     Ok(())
 }
 
 fn unpause(call: &mut Call) -> CommandResult {
-    call.engine.pause.end(&call.engine.attention, &call.engine.mailboxes, pause::Purpose::Client);
+    call.engine.clients.pause.end(
+        &call.engine.attention,
+        &call.engine.clients.mailboxes,
+        pause::Purpose::Client,
+    );
     call.reply.ok();
     Ok(())
 }
@@ -357,7 +361,7 @@ fn unblock(call: &mut Call) -> CommandResult {
         _ => return Err(call.unknown_subcommand()),
     };
     let id = call.integer_arg(2)?;
-    let target = u64::try_from(id).ok().and_then(|id| call.engine.clients.get(id));
+    let target = u64::try_from(id).ok().and_then(|id| call.engine.clients.registry.get(id));
     let unblocked =
         target.is_some_and(|record| record.unblock() && record.send(Message::Unblock { id: record.id, how }));
     call.reply.integer(i64::from(unblocked));

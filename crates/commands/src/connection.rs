@@ -286,7 +286,7 @@ fn reset(call: &mut Call) -> CommandResult {
     call.session.stop_tracking(&call.engine.trackers, &call.engine.keyspace);
     call.engine.hub.skip(&mut call.session.listener);
     speak(call, Protocol::Resp2);
-    call.engine.log_out(call.session);
+    call.session.log_out(&call.engine.acl, &call.engine.attention);
     let session = &mut *call.session;
     session.select(0);
     session.no_touch = false;

@@ -9,6 +9,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_config::SanitizeDumpPayload;
+use braid_engine::saving::rdb_format;
 use braid_engine::{Call, Row};
 use braid_keyspace::events::NEW;
 use braid_keyspace::keyspace::Removal;
@@ -66,7 +67,7 @@ fn dump(call: &mut Call) -> CommandResult {
         call.reply.null();
         return Ok(());
     };
-    let (value, format) = (braid_persistence::to_rdb(entry), call.engine.rdb_format());
+    let (value, format) = (braid_persistence::to_rdb(entry), rdb_format(&call.engine.config));
     if format.is_void(value) {
         call.reply.null();
         return Ok(());
@@ -183,7 +184,7 @@ fn read_value<'d>(
 ) -> Result<Value<'d>, braid_rdb::Error> {
     let kind = decoder.kind()?;
     if kind.is_packed() && call.engine.config.sanitize_dump_payload() != SanitizeDumpPayload::No {
-        call.engine.threads[call.keyspace.context.slot].payload_checks.add(1);
+        call.engine.telemetry.threads[call.keyspace.context.slot].payload_checks.add(1);
     }
     braid_persistence::read_value(decoder, kind, &call.engine.limits(), i64::MIN)
 }

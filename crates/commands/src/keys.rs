@@ -341,8 +341,8 @@ fn renamenx(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// True if a key is there in another database. The key has to be in the lock set, which holds for all
-/// databases.
+/// True if a key is there in another database. The key has to be in the lock set, which holds for
+/// all databases.
 fn is_in(call: &mut Call, db: u32, key: &[u8]) -> bool {
     let own = call.keyspace.db();
     call.keyspace.set_db(db);

@@ -4,6 +4,7 @@
 //! Subscriptions and delivery are in `braid_notify::hub`. A subscription is confirmed by one push
 //! per channel instead of a reply.
 
+use braid_clients::attention::SLOT_STATS;
 use braid_engine::{Call, Row};
 use braid_notify::SubscriptionKind;
 use braid_spec::{ChannelAccess, ChannelSpec, CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec};
@@ -255,7 +256,10 @@ fn publish(call: &mut Call) -> CommandResult {
 fn spublish(call: &mut Call) -> CommandResult {
     let (from, blob) = (call.keyspace.context.slot, call.blob_of(call.args[2]));
     let receivers = call.engine.hub.publish_shard(from, call.args[1], call.args[2], blob.as_ref());
-    call.engine.count_shard_message(call.keyspace.context, call.args[1], call.args[2], receivers);
+    if receivers > 0 && call.engine.attention.get() & SLOT_STATS != 0 {
+        let (thread, stats) = (call.keyspace.context.slot, &call.engine.telemetry.slot_stats);
+        stats.add_shard_message(thread, call.args[1], call.args[2], receivers);
+    }
     call.engine.tell_replicas(call.keyspace, call.args);
     call.reply.integer(receivers as i64);
     Ok(())

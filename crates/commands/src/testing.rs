@@ -55,11 +55,11 @@ impl Tester {
 
     /// Another client (RESP2, authenticated, database 0); its number for [`Tester::run_as`].
     pub fn client(&mut self) -> usize {
-        let id = self.engine.clients.next_id();
+        let id = self.engine.clients.registry.next_id();
         let now = braid_base::clock::unix_ms();
         let record = Arc::new(ClientRecord::new(id, -1, Address::Unknown, Address::Unknown, now));
-        record.set_mailbox(&self.engine.mailboxes[0]);
-        self.engine.clients.add(Arc::clone(&record));
+        record.set_mailbox(&self.engine.clients.mailboxes[0]);
+        self.engine.clients.registry.add(Arc::clone(&record));
         self.clients.push((
             Session::new(record, &self.engine.attention, &self.engine.acl),
             ReplyBuffer::new(Protocol::Resp2),
@@ -135,7 +135,7 @@ impl Tester {
 
     /// Delivers arrived messages, as loops do. Returns a client's pushes.
     pub fn told(&mut self, client: usize) -> String {
-        while let Some(message) = self.engine.mailboxes[0].take() {
+        while let Some(message) = self.engine.clients.mailboxes[0].take() {
             let (id, served, ending) = match message {
                 Message::Served { id, reply, .. } => (id, reply, None),
                 Message::Unblock { id, how } => (id, Vec::new(), Some(how.into())),
@@ -201,7 +201,8 @@ impl Tester {
         self.with_keys(&[key], |txn| txn.peek(key).map_or("none", |entry| entry.encoding_name()))
     }
 
-    /// Puts an empty set at a key of database 0, whatever commands there are: a value of another type.
+    /// Puts an empty set at a key of database 0, whatever commands there are: a value of another
+    /// type.
     pub fn put_set(&mut self, key: &str) {
         let key = key.as_bytes();
         self.with_keys(&[key], |txn| {

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use braid_base::clock::unix_ms;
 use braid_base::plural::plural;
 use braid_base::system_text::reason;
+use braid_config::Config;
 use braid_keyspace::Txn;
 use braid_keyspace::txn::NOTHING_EXPIRED;
 use braid_persistence::files::{self, File};
@@ -49,19 +50,19 @@ struct Present<'f> {
     ends_data: bool,
 }
 
-impl Engine {
-    /// The folder of the append-only file, as configured.
-    pub fn append_only_folder(&self) -> Folder {
-        // The working folder is `dir`, which may be another one when the work ends.
-        let dir = std::env::current_dir().unwrap_or_default();
-        Folder::new(dir.join(&*self.config.appenddirname()), &*self.config.appendfilename())
-    }
+/// The folder of the append-only file, as configured.
+pub fn append_only_folder(config: &Config) -> Folder {
+    // The working folder is `dir`, which may be another one when the work ends.
+    let dir = std::env::current_dir().unwrap_or_default();
+    Folder::new(dir.join(&*config.appenddirname()), &*config.appendfilename())
+}
 
+impl Engine {
     /// Loads the append-only file while the world is stopped. Nothing may expire in the transaction
     /// ([`NOTHING_EXPIRED`]). `at_start`: serve clients between slices.
     pub fn load_append_only(&self, txn: &mut Txn<'_>, at_start: bool) -> Result<AofLoaded, AofLoadError> {
         debug_assert_eq!(txn.now(), NOTHING_EXPIRED);
-        let folder = self.append_only_folder();
+        let folder = append_only_folder(&self.config);
         let loaded = folder.load_manifest().and_then(|mut manifest| {
             folder.adopt_old_file(&mut manifest)?;
             Ok(manifest)
@@ -119,11 +120,11 @@ impl Engine {
             // Saving would write a partial dataset.
             self.persistence.progress.active.store(true, Relaxed);
             self.set_loading(true);
-            self.request_shutdown();
+            self.shutdown.request();
             return Err(error);
         }
         self.apply_journal_uses();
-        self.forget_changes();
+        self.keyspace.forget_changes();
         Ok(())
     }
 

@@ -16,14 +16,14 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use braid_base::clock::unix_ms;
 use braid_base::gate::World;
-use braid_config::AppendFsync;
+use braid_config::{AppendFsync, Config};
 use braid_journal::Reader;
 use braid_keyspace::Context;
 use braid_persistence::SaveError;
 use braid_persistence::aof::{Folder, FolderError, Manifest, Policy};
 use braid_persistence::files::File;
 
-use crate::aof_load::AofLoaded;
+use crate::aof_load::{AofLoaded, append_only_folder};
 use crate::background_save::old_forms_limit;
 use crate::engine::Engine;
 use crate::replication::FOR_FILE;
@@ -93,7 +93,7 @@ impl Engine {
         if changed {
             folder.persist(&manifest).map_err(|error| text(&error))?;
         }
-        self.remove_history(folder, &mut manifest);
+        remove_history(&self.config, folder, &mut manifest);
         let size = folder.data_bytes(&manifest);
         let state = &self.append_only;
         state.appender.set_size(size);
@@ -129,14 +129,6 @@ impl Engine {
         }
     }
 
-    /// Joins a writer thread that was told to stop.
-    fn wait_for_end_of_writer(&self) {
-        let writer = self.append_only.state.lock().stopping.take();
-        if let Some(writer) = writer {
-            let _ = writer.join();
-        }
-    }
-
     /// Applies the settings for syncing and annotations.
     pub(crate) fn configure_append_only(&self) {
         let (state, config) = (&self.append_only, &self.config);
@@ -150,7 +142,7 @@ impl Engine {
         let is_written = self.replication.journal_uses.load(Relaxed) & FOR_FILE != 0;
         let waits = is_written && policy == Policy::Always;
         self.sync_writes.set_reason(WAITS_FOR_DISK, waits);
-        self.ring_for_disk();
+        self.append_only.ring_loops(&self.clients.mailboxes);
     }
 
     /// CONFIG SET appendonly: starts the file by a rewrite, or stops it.
@@ -161,9 +153,9 @@ impl Engine {
             return Ok(());
         }
         if on {
-            let folder = self.append_only_folder();
-            let manifest = folder.load_manifest().map_err(|error| self.cannot_switch(&error))?;
-            folder.create().map_err(|error| self.cannot_switch(&error))?;
+            let folder = append_only_folder(&self.config);
+            let manifest = folder.load_manifest().map_err(|error| cannot_switch(&error))?;
+            folder.create().map_err(|error| cannot_switch(&error))?;
             {
                 let mut files = state.state.lock();
                 state.awaits_base.store(true, SeqCst);
@@ -199,15 +191,10 @@ impl Engine {
                 state.progress.stop();
             }
             self.end_writer();
-            self.ring_for_disk();
+            self.append_only.ring_loops(&self.clients.mailboxes);
             self.durability.serve(self);
             self.attention.set(APPEND_ONLY_FAILED | JOURNAL_FULL, false);
         }
-    }
-
-    fn cannot_switch(&self, error: &dyn std::error::Error) -> String {
-        log::warn!("{error}");
-        "Unable to turn on AOF. Check server logs.".into()
     }
 
     /// Rewrites the append-only file in the background. The outcome is in the log and in
@@ -290,7 +277,7 @@ impl Engine {
     /// Runs a rewrite and returns the size of all files afterwards.
     fn write_base(&self) -> Result<u64, RewriteError> {
         let state = &self.append_only;
-        let folder = self.append_only_folder();
+        let folder = append_only_folder(&self.config);
         folder.create()?;
         let on = state.on.load(Relaxed);
         let (mut manifest, awaits_base) = {
@@ -307,7 +294,7 @@ impl Engine {
             self.set_journal_use(FOR_FILE, false);
             self.configure_append_only();
             self.end_writer();
-            self.wait_for_end_of_writer();
+            self.append_only.wait_for_end_of_writer();
             increment = Some(folder.create_temporary_incr()?);
         } else if on {
             let info = manifest.begin_incr(folder.name());
@@ -357,7 +344,7 @@ impl Engine {
             state.awaits_base.store(false, SeqCst);
         }
         state.appender.forgive(cut_offset);
-        self.remove_history(&folder, &mut manifest);
+        remove_history(&self.config, &folder, &mut manifest);
         {
             let mut files = state.state.lock();
             if !state.progress.is_stopped() {
@@ -383,27 +370,6 @@ impl Engine {
         braid_resp::request::push(&mut select, &[b"SELECT", db.as_bytes()]);
         file.write_all(&select)?;
         Ok(journal.end())
-    }
-
-    /// Stops a rewrite and waits a limited time for its end, because it may be waiting for the
-    /// caller. The caller must not have closed the gate.
-    pub(crate) fn stop_rewrite(&self) {
-        let state = &self.append_only;
-        let mut rounds = 0;
-        while state.rewriting.load(Relaxed) && rounds < 100 {
-            state.progress.stop();
-            std::thread::sleep(std::time::Duration::from_millis(10));
-            rounds += 1;
-        }
-    }
-
-    /// Removes files that a rewrite has replaced, unless they are to be kept. Failures are logged.
-    fn remove_history(&self, folder: &Folder, manifest: &mut Manifest) {
-        if !self.config.aof_disable_auto_gc()
-            && let Err(error) = folder.remove_history(manifest)
-        {
-            log::warn!("{error}");
-        }
     }
 
     /// Starts a rewrite that is due, and makes writers wait if the disk is behind. Called by the
@@ -434,24 +400,9 @@ impl Engine {
                 return;
             }
         }
-        if state.scheduled.load(Relaxed) || (is_on && self.has_grown()) || needed() {
+        if state.scheduled.load(Relaxed) || (is_on && state.has_grown(&self.config)) || needed() {
             self.rewrite_append_only(false);
         }
-    }
-
-    /// True if the files have grown enough since the last rewrite for another one.
-    fn has_grown(&self) -> bool {
-        let percentage = u64::from(self.config.auto_aof_rewrite_percentage());
-        let size = self.append_only.appender.size();
-        if percentage == 0 || size <= self.config.auto_aof_rewrite_min_size() {
-            return false;
-        }
-        let base = self.append_only.base_size.load(Relaxed).max(1);
-        let growth = (size * 100 / base).saturating_sub(100);
-        if growth >= percentage {
-            log::info!("Starting automatic rewriting of AOF on {growth}% growth");
-        }
-        growth >= percentage
     }
 
     /// Makes writers wait while the file is too far behind the journal or too long unsynced.
@@ -536,16 +487,9 @@ impl Engine {
         }
     }
 
-    /// Rings the loops that hold replies.
-    pub(crate) fn ring_for_disk(&self) {
-        for slot in self.append_only.loops.lock().drain(..) {
-            self.mailboxes[slot].ring();
-        }
-    }
-
     /// Rings the loops whose clients wait for the disk.
     pub(crate) fn tell_durable(&self) {
-        self.ring_for_disk();
+        self.append_only.ring_loops(&self.clients.mailboxes);
         self.durability.serve(self);
     }
 
@@ -555,6 +499,20 @@ impl Engine {
             log::info!("Calling fsync() on the AOF file.");
             self.end_writer();
         }
-        self.wait_for_end_of_writer();
+        self.append_only.wait_for_end_of_writer();
+    }
+}
+
+fn cannot_switch(error: &dyn std::error::Error) -> String {
+    log::warn!("{error}");
+    "Unable to turn on AOF. Check server logs.".into()
+}
+
+/// Removes files that a rewrite has replaced, unless they are to be kept. Failures are logged.
+fn remove_history(config: &Config, folder: &Folder, manifest: &mut Manifest) {
+    if !config.aof_disable_auto_gc()
+        && let Err(error) = folder.remove_history(manifest)
+    {
+        log::warn!("{error}");
     }
 }

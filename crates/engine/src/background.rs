@@ -126,7 +126,7 @@ impl Engine {
         if sender.is_none() {
             let (jobs, receiver) = channel::<Job>();
             let receiver = Arc::new(Mutex::new(receiver));
-            for _ in 0..self.thread_count().div_ceil(2) {
+            for _ in 0..self.clients.mailboxes.thread_count().div_ceil(2) {
                 let receiver = Arc::clone(&receiver);
                 let next = move || receiver.lock().recv();
                 let run = move || {
@@ -183,8 +183,8 @@ impl Call<'_, '_> {
         tries < TRIES_MAX && session.attention & must_stay == 0 && self.may_leave(true)
     }
 
-    /// The result of [`Call::precompute`] for this command, if it is of this type and the source keys
-    /// have not changed since.
+    /// The result of [`Call::precompute`] for this command, if it is of this type and the source
+    /// keys have not changed since.
     pub fn take_precomputed<T: ObjectType>(&mut self) -> Option<Result<T, CommandError>> {
         let now = self.now();
         let precomputed = self.session.precomputed.as_mut()?;

@@ -10,7 +10,6 @@ use std::sync::mpsc::channel;
 use braid_base::clock::unix_ms;
 use braid_base::gate::World;
 use braid_base::plural::plural;
-use braid_keyspace::Context;
 use braid_persistence::Cut;
 
 use crate::engine::Engine;
@@ -124,18 +123,10 @@ impl Engine {
         self.attention.set(WRITES_REFUSED, refused);
     }
 
-    /// Cancels a background save: its file will not replace the dump file. The thread may run on
-    /// for a while.
-    pub fn stop_background_save(&self) {
-        if self.background_save.active.load(Relaxed) {
-            self.background_save.progress.stop();
-        }
-    }
-
     /// After FLUSHALL: cancels a save of the removed keys, and with save points writes an empty
     /// dump file, as users of FLUSHALL expect.
     pub fn save_after_flush(&self, world: &World<'_>) {
-        self.stop_background_save();
+        self.background_save.stop();
         // A FLUSHALL read from the append-only file is an old one.
         let is_loading = self.persistence.progress.active.load(Relaxed);
         if !is_loading && !self.config.save_points().is_empty() {
@@ -146,7 +137,7 @@ impl Engine {
 
     /// Cancels a background save and waits for its end. The caller must not have closed the gate.
     pub fn finish_background_save(&self) {
-        self.stop_background_save();
+        self.background_save.stop();
         let thread = self.background_save.thread.lock().take();
         if let Some(thread) = thread {
             let _ = thread.join();
@@ -167,8 +158,7 @@ impl Engine {
             if points.is_empty() {
                 return false;
             }
-            let dirty = self.keyspace.total(|counters| counters.dirty.get());
-            let changes = dirty.wrapping_sub(self.keyspace.dirty_baseline.load(Relaxed));
+            let changes = self.keyspace.unsaved_changes();
             let since = now_s - self.persistence.last_save_s.load(Relaxed);
             let rests =
                 state.last_failed.load(Relaxed) && now_s - state.began_s.load(Relaxed) <= RETRY_AFTER_S;
@@ -191,14 +181,5 @@ impl Engine {
                 state.last_failed.store(true, Relaxed);
             }
         }
-    }
-
-    /// Waits until a running snapshot has room for old forms again. No lock may be held. The thread
-    /// leaves the gate meanwhile, and stays outside if a script has stopped the world for long.
-    pub(crate) fn wait_for_snapshot(&self, context: &mut Context) {
-        self.keyspace.gate.leave(context.slot);
-        context.outside = true;
-        self.background_save.forms.wait_for_room();
-        self.keyspace.come_in(context);
     }
 }

@@ -35,7 +35,7 @@ use smallvec::SmallVec;
 use crate::dispatch::body::run_journalled;
 use crate::dispatch::data::command_reveals_data;
 use crate::dispatch::journal::note_unit;
-use crate::dispatch::report;
+use crate::dispatch::{report, slot_stats};
 use crate::engine::Engine;
 use crate::engine::call::{Call, Others};
 use crate::locks::{LockSet, lock};
@@ -292,7 +292,7 @@ fn serve(engine: &Engine, txn: &mut Txn<'_>, waiter: &Arc<Waiter>) -> bool {
     session.generation = request.generation;
     let mut reply = ReplyBuffer::new(request.protocol);
     // Permissions may have changed during the wait.
-    engine.refresh_user(&mut session);
+    session.refresh_user(&engine.acl, &engine.attention);
     let access = engine.check_access(&session, command, &args, Origin::TopLevel, (command, &args));
     if let Err(denied) = access {
         return refuse(engine, txn.context.slot, waiter, &session, denied, reply);
@@ -321,7 +321,7 @@ fn serve(engine: &Engine, txn: &mut Txn<'_>, waiter: &Arc<Waiter>) -> bool {
         let line = error.line();
         call.reply.clear();
         call.reply.error_bytes(&line);
-        engine.threads[slot].count_error(&line);
+        engine.telemetry.threads[slot].count_error(&line);
     }
     let claimed = session.serving.as_ref().is_some_and(|serving| serving.claimed);
     if !claimed {
@@ -330,7 +330,7 @@ fn serve(engine: &Engine, txn: &mut Txn<'_>, waiter: &Arc<Waiter>) -> bool {
     }
     let nanos = request.nanos.load(Relaxed) + Ticks::now().nanos_since(start);
     account(engine, slot, &session, command, &args, nanos, failed);
-    engine.count_slot_later(slot, command, &args, nanos, reply.len());
+    slot_stats::count_later(engine, slot, command, &args, nanos, reply.len());
     let mut slices = Vec::new();
     reply.io_slices(&mut slices, usize::MAX);
     let reply = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
@@ -355,8 +355,8 @@ fn refuse(
     let command = engine.commands.get(request.command);
     let error = acl::refusal(denied, session.user.name(), command);
     let line = error.line();
-    engine.command_stats(slot, command.id).rejected.add(1);
-    engine.threads[slot].count_error(&line);
+    engine.telemetry.command_stats(slot, command.id).rejected.add(1);
+    engine.telemetry.threads[slot].count_error(&line);
     reply.error_bytes(&line);
     request.client.send(Message::Served { id: request.client.id, reply: reply.take_vec(), written_to: 0 });
     true
@@ -466,12 +466,12 @@ impl Blocked {
             let (nanos, failed) = (request.nanos.load(Relaxed), served.first() == Some(&b'-'));
             if failed {
                 let line = served[1..].trim_ascii_end();
-                engine.threads[slot].count_error(line);
+                engine.telemetry.threads[slot].count_error(line);
             }
             report::count(engine, slot, command, nanos, failed);
             let cost = Cost { nanos, reply_bytes: served.len() };
             report::log(engine, session, command, &request.args(), cost);
-            engine.count_slot_later(slot, command, &request.args(), nanos, served.len());
+            slot_stats::count_later(engine, slot, command, &request.args(), nanos, served.len());
         }
         if !self.silent {
             reply.raw_vec(served);
@@ -528,7 +528,7 @@ impl Blocked {
                     _ => b"UNBLOCKED client unblocked via CLIENT UNBLOCK",
                 };
                 reply.error_bytes(line);
-                engine.threads[slot].count_error(line);
+                engine.telemetry.threads[slot].count_error(line);
             }
         }
         let bytes = reply.len().saturating_sub(reply_start);
@@ -537,7 +537,7 @@ impl Blocked {
         }
         let nanos = request.nanos.load(Relaxed);
         account(engine, slot, session, command, &request.args(), nanos, end != WaitEnd::Timeout);
-        engine.count_slot_later(slot, command, &request.args(), nanos, bytes);
+        slot_stats::count_later(engine, slot, command, &request.args(), nanos, bytes);
     }
 
     /// Records how long the command ran before it blocked.

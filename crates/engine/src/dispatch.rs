@@ -16,8 +16,8 @@ mod reach;
 pub(crate) mod replay;
 pub(crate) mod report;
 pub mod script;
-mod slot_stats;
-pub(crate) mod slots;
+pub(crate) mod slot_stats;
+pub mod slots;
 pub mod speculative;
 mod transaction;
 
@@ -156,7 +156,8 @@ fn is_quickly_allowed(request: &Request<'_>, command: &Command, hash: u64, atten
         false => REPLICA,
     };
     let mut attention = attention & !ignored;
-    if attention & OTHER_NODES != 0 && command.simple_keys.is_single() && engine.serves_slot_of(hash) {
+    if attention & OTHER_NODES != 0 && command.simple_keys.is_single() && slots::serves_slot_of(engine, hash)
+    {
         attention &= !OTHER_NODES;
     }
     attention == session.calm
@@ -349,12 +350,12 @@ pub fn execute_outside(request: &mut Request<'_>, prepared: Prepared) -> Outcome
         Ok(command) => {
             let flags = command.spec.flags;
             // A script that is not busy yet must not be killed by a shutdown.
-            let is_early = engine.busy.is_any() && engine.busy.any_error().is_none();
+            let is_early = engine.clients.busy.is_any() && engine.clients.busy.any_error().is_none();
             let allowed = flags.has(Flags::ALLOW_BUSY) && !(is_early && flags.has(Flags::ADMIN));
             let behavior = command.behavior;
             let watches = behavior.has(Behavior::CHANGES_WATCHES)
                 || (behavior.has(Behavior::DROPS_WATCHES) && !request.session.watched.is_empty());
-            engine.refresh_user(request.session);
+            request.session.refresh_user(&engine.acl, &engine.attention);
             if let Err(error) = check_rights(engine, request.session, command, args) {
                 refuse(request, Some(command), &error);
             } else if engine.attention.get() & LOADING != 0 && !flags.has(Flags::LOADING) {
@@ -365,7 +366,7 @@ pub fn execute_outside(request: &mut Request<'_>, prepared: Prepared) -> Outcome
                 return Outcome::Postponed;
             } else if allowed {
                 run_without_keys(request, command);
-            } else if let Some(error) = engine.busy.any_error() {
+            } else if let Some(error) = engine.clients.busy.any_error() {
                 if is_exec(command) && request.session.queue.is_some() {
                     abort_exec(request, &error);
                 } else {
@@ -373,7 +374,7 @@ pub fn execute_outside(request: &mut Request<'_>, prepared: Prepared) -> Outcome
                 }
             } else {
                 // The script is not busy yet, or has just ended; it resumes the client either way.
-                if !engine.busy.is_any() {
+                if !engine.clients.busy.is_any() {
                     request.session.record.send(braid_clients::Message::Resume);
                 }
                 return Outcome::Postponed;
@@ -410,8 +411,8 @@ fn run_without_keys(request: &mut Request<'_>, command: &Command) {
     session.record.last_command.store(command.id + 1, Relaxed);
 }
 
-/// Errors of EXEC that its client reads as they are: it runs the transaction again elsewhere, later,
-/// or in parts.
+/// Errors of EXEC that its client reads as they are: it runs the transaction again elsewhere,
+/// later, or in parts.
 const SENT_ELSEWHERE: [&[u8]; 6] =
     [b"REDIRECT ", b"CROSSSLOT ", b"MOVED ", b"ASK ", b"TRYAGAIN ", b"CLUSTERDOWN "];
 
@@ -421,9 +422,9 @@ fn refuse(request: &mut Request<'_>, command: Option<&Command>, error: &CommandE
     let (line, slot) = (error.line(), request.slot());
     let Request { engine, worker, session, reply, .. } = request;
     if let Some(command) = command {
-        engine.command_stats(slot, command.id).rejected.add(1);
+        engine.telemetry.command_stats(slot, command.id).rejected.add(1);
     }
-    engine.threads[slot].count_error(&line);
+    engine.telemetry.threads[slot].count_error(&line);
     if let Some(queue) = &mut session.queue {
         queue.broken = true;
     }
@@ -447,7 +448,7 @@ fn run(request: &mut Request<'_>, command: &Command, hash: u64) -> Option<Outcom
     let reply_start = request.reply.len();
     let (failed, held) = if command.simple_keys.is_single() && command.spec.scope == Scope::Keys {
         let keys = [KeyRef { key: request.args[1], hash, write: command.simple_keys.writes }];
-        let lock_free = request.engine.lock_free_of(command);
+        let lock_free = request.engine.commands.lock_free_of(command);
         if lock_free.is_some_and(|read| read(request, &keys[0])) {
             (false, None)
         } else {
@@ -470,8 +471,8 @@ fn run(request: &mut Request<'_>, command: &Command, hash: u64) -> Option<Outcom
     count(engine, worker.context.slot, command, nanos, failed);
     session.record.last_command.store(command.id + 1, Relaxed);
     let cost = Cost { nanos, reply_bytes: reply.len().saturating_sub(reply_start) };
-    engine.hot_keys.note(&mut worker.context, command, args, cost);
-    if engine.logs.is_noteworthy(cost, blobs.len()) {
+    engine.telemetry.hot_keys.note(&mut worker.context, command, args, cost);
+    if engine.telemetry.logs.is_noteworthy(cost, blobs.len()) {
         report::log(engine, session, command, args, cost);
     }
     Some(Outcome::Done)
@@ -542,7 +543,7 @@ fn finish_later(request: &mut Request<'_>, command: &Command, failed: bool, held
         let nanos = held.end.nanos_since(worker.boundary);
         count(engine, worker.context.slot, command, nanos, failed);
         let cost = Cost { nanos, reply_bytes: 0 };
-        engine.hot_keys.note(&mut worker.context, command, args, cost);
+        engine.telemetry.hot_keys.note(&mut worker.context, command, args, cost);
         report::log(engine, session, command, args, cost);
     }
     session.record.last_command.store(command.id + 1, Relaxed);
@@ -605,7 +606,7 @@ fn run_wide(request: &mut Request<'_>, command: &Command) -> (bool, Option<Follo
             None if request.worker.context.outdated => return (true, None),
             None => {
                 let line = busy(engine).line().into_owned();
-                engine.threads[request.slot()].count_error(&line);
+                engine.telemetry.threads[request.slot()].count_error(&line);
                 request.reply.error_bytes(&line);
                 return (true, None);
             }

@@ -5,45 +5,41 @@ pub mod access;
 pub mod call;
 pub mod request;
 pub mod row;
+mod settings;
 
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize};
 use std::sync::{Arc, Weak};
 
-use braid_base::Padded;
-use braid_base::hash::KeyHasher;
-use braid_base::slots::Slots;
-use braid_config::{Config, MaxmemoryPolicy, NotifyFlags};
-use braid_keyspace::events::Observer;
-use braid_keyspace::eviction::Policy;
-use braid_keyspace::keyspace::{Removal, Shape};
-use braid_keyspace::{Context, Keyspace};
-use parking_lot::{Mutex, RwLock};
-
-use crate::blocking::state::WaitQueues;
-use crate::over_limit::OverLimit;
-use crate::worker::Worker;
 use braid_acl::Acl;
-use braid_clients::Registry;
-use braid_clients::attention::{
-    APPEND_ONLY_FAILED, Attention, LOADING, MEMORY_LIMIT, OTHER_NODES, SLOT_STATS, SNAPSHOT_FULL,
-};
-use braid_clients::pause::Pause;
+use braid_base::hash::KeyHasher;
+use braid_clients::Clients;
+use braid_clients::attention::{APPEND_ONLY_FAILED, Attention, OTHER_NODES, SNAPSHOT_FULL};
+use braid_config::Config;
+use braid_keyspace::events::Observer;
+use braid_keyspace::keyspace::Shape;
+use braid_keyspace::{Context, Keyspace};
 use braid_notify::Hub;
-use braid_scripting::Scripts;
-use braid_scripting::thread_vms::Environment;
-use braid_telemetry::big_keys::BigKeys;
-use braid_telemetry::command_log::CommandLogs;
-use braid_telemetry::hot_keys::HotKeys;
-use braid_telemetry::latency::LatencyMonitor;
-use braid_telemetry::{LinkBytes, Rates, SlotStats, Threads};
-use row::{Body, Handler, LockFree, Rows};
-
-use braid_clients::Mailboxes;
 use braid_notify::tracking::Trackers;
-use braid_spec::{Command, CommandTable};
-use braid_telemetry::stats::{CommandStats, ThreadStats};
+use braid_replication::Replication;
+use braid_scripting::Scripts;
+use braid_telemetry::Telemetry;
 
+use crate::append_only::state::AppendOnly;
+use crate::background::threads::Background;
+use crate::background_save::state::BackgroundSave;
+use crate::blocking::state::WaitQueues;
+use crate::durability::state::Durability;
+use crate::memory::state::Memory;
+use crate::migrate::state::Migrations;
+use crate::process::Process;
+use crate::shutdown::state::Shutdown;
+use crate::slot_moves::state::SlotMoves;
+use crate::sync_writes::state::SyncWrites;
+use crate::worker::Worker;
+use row::Rows;
+
+pub use crate::process::Start;
 pub use braid_clients::THREADS_MAX;
 
 /// State of the server; one instance per process.
@@ -52,94 +48,48 @@ pub struct Engine {
     /// The keyspace's queues of clients that wait for keys (`blocking.rs`).
     pub(crate) wait_queues: Arc<WaitQueues>,
     pub config: Arc<Config>,
-    pub commands: CommandTable,
-    /// By command id.
-    pub(crate) bodies: Box<[Option<Body>]>,
-    pub clients: Arc<Registry>,
-    /// Per-thread statistics. Those of stopped threads are kept.
-    pub threads: Threads,
-    /// Mailboxes of the event loops.
-    pub mailboxes: Arc<Mailboxes>,
-    pub logs: CommandLogs,
+    pub commands: Rows,
+    pub clients: Clients,
+    pub attention: Attention,
     /// Pub/sub and all other pushes.
     pub hub: Arc<Hub>,
     /// Client-side caching: clients that track keys.
     pub trackers: Trackers,
-    pub latency: LatencyMonitor,
-    /// Hot keys, while sampling is on.
-    pub hot_keys: Arc<HotKeys>,
-    /// Big keys, while sampling is on.
-    pub big_keys: BigKeys,
-    /// What slots cost, while that is counted (`cluster-slot-stats-enabled`).
-    pub slot_stats: SlotStats,
-    pub attention: Attention,
     /// Users and permissions.
     pub acl: Acl,
-    pub pause: Pause,
-    pub busy: braid_clients::busy::Busy,
-    /// Random hex digits that identify this process.
-    pub run_id: String,
-    /// Unix time of the start, in seconds.
-    pub started_at: i64,
-    /// The reported version of Redis (`redis-version`).
-    pub redis_version: [u8; 3],
-    /// The configuration file, if the server was started with one.
-    pub config_file: Option<std::path::PathBuf>,
-    /// The program's path and arguments.
-    pub executable: String,
-    /// The service manager that started the server.
-    pub supervisor: crate::supervisor::Supervisor,
-    /// Memory held by clients in bytes, updated by the loops.
-    pub client_bytes: Arc<AtomicI64>,
-    /// Bytes excluded from `maxmemory`.
-    pub uncounted_bytes: AtomicUsize,
-    /// Highest memory usage seen, in bytes.
-    pub peak_bytes: AtomicUsize,
-    /// Bytes in use at start.
-    pub initial_bytes: usize,
-    /// How long the memory limit has been exceeded.
-    pub over_limit: OverLimit,
-    /// Pending shutdown.
-    pub shutdown_state: crate::shutdown::state::ShutdownState,
-    /// The loops must stop. Set once.
-    pub shutdown: AtomicBool,
-    /// Samples of instantaneous rates.
-    pub rates: Mutex<Rates>,
-    /// Stops the threads; set by the thread pool.
-    pub on_shutdown: RwLock<Option<Box<dyn Fn() + Send + Sync>>>,
+    pub telemetry: Telemetry,
+    pub process: Process,
+    pub memory: Memory,
+    pub shutdown: Shutdown,
+    pub scripts: Scripts,
     /// Saving and loading.
     pub persistence: braid_persistence::State,
-    /// Threads for long commands.
-    pub background: crate::background::threads::Background,
-    /// Slots on their way from node to node.
-    pub slot_moves: crate::slot_moves::state::SlotMoves,
-    /// Keys on their way to other servers.
-    pub migrations: Arc<crate::migrate::state::Migrations>,
     /// State of BGSAVE.
-    pub background_save: crate::background_save::state::BackgroundSave,
+    pub background_save: BackgroundSave,
     /// The append-only file.
-    pub append_only: crate::append_only::state::AppendOnly,
+    pub append_only: AppendOnly,
+    /// Threads for long commands.
+    pub background: Background,
+    /// Keys on their way to other servers.
+    pub migrations: Arc<Migrations>,
+    /// Slots on their way from node to node.
+    pub slot_moves: SlotMoves,
     /// Clients waiting for acknowledgements (WAIT, WAITAOF).
-    pub durability: crate::durability::state::Durability,
-    /// Replicas, and the link to a primary.
-    pub replication: braid_replication::Replication,
+    pub durability: Durability,
     /// Replies that wait for the members of a group.
-    pub sync_writes: crate::sync_writes::state::SyncWrites,
+    pub sync_writes: SyncWrites,
+    /// Replicas, and the link to a primary.
+    pub replication: Replication,
     /// The group that this server is in (`group-name`).
     pub group: Option<Arc<crate::group::Group>>,
     /// This server as the node of a cluster (`cluster-enabled`).
     pub cluster: Option<crate::cluster_node::ClusterNode>,
     /// Active-active replication (`active-replica`).
     pub active: Option<crate::active::state::Active>,
-    /// Self reference for threads that the engine starts.
-    pub(crate) this: Weak<Engine>,
-    /// Threads beyond the first have work; false only in models that let them sleep.
-    pub io_threads_active: AtomicBool,
-    /// The threading model lets scripts run beside other commands.
-    pub scripts_run_beside: AtomicBool,
     /// DEBUG settings.
     pub debug: DebugSettings,
-    pub scripts: Scripts,
+    /// Self reference for threads that the engine starts.
+    pub(crate) this: Weak<Engine>,
 }
 
 /// Switches of DEBUG.
@@ -160,127 +110,76 @@ pub struct DebugSettings {
     pub list_packed_threshold: AtomicUsize,
 }
 
-/// Process arguments and environment.
-#[derive(Default)]
-pub struct Start {
-    pub config_file: Option<std::path::PathBuf>,
-    pub executable: String,
-    pub supervisor: crate::supervisor::Supervisor,
-}
-
 impl Engine {
     /// Creates an engine with the given commands and configuration.
-    pub fn new(config: Arc<Config>, commands: Rows, start: Start) -> std::io::Result<Arc<Engine>> {
-        let Rows { table: mut commands, bodies } = commands;
+    pub fn new(config: Arc<Config>, mut commands: Rows, start: Start) -> std::io::Result<Arc<Engine>> {
         let threads = config.io_threads();
         let cluster = crate::cluster_node::of_config(&config).map_err(std::io::Error::other)?;
         let (shards, databases, threads_max) = (config.shards(), config.databases(), THREADS_MAX);
         let shape = Shape { shards, databases, threads, threads_max };
         let keyspace = if cluster.is_some() {
-            commands.check_slots();
+            commands.table.check_slots();
             Keyspace::by_slot(Shape { databases: config.cluster_databases(), ..shape }, KeyHasher::random())
         } else {
             Keyspace::new(shape, KeyHasher::random())
         };
         let wait_queues = keyspace.wait_queues();
-        let run_id = braid_replication::random_id();
-        let group = crate::group::of_config(&config, &run_id).map_err(std::io::Error::other)?;
+        let process = Process::new(start, &config);
+        let group = crate::group::of_config(&config, &process.run_id).map_err(std::io::Error::other)?;
         let active = crate::active::state::of_config(&config).map_err(std::io::Error::other)?;
-        let mailboxes = Arc::new(Mailboxes::new(threads));
         let acl = Acl::new(&config, &commands);
-        let (hub, clients) = (Arc::new(Hub::new(&mailboxes)), Arc::<Registry>::default());
+        let clients = Clients::new(threads);
+        let hub = Arc::new(Hub::new(&clients.mailboxes));
         let engine = Arc::new_cyclic(|this: &Weak<Engine>| Engine {
-            acl,
-            logs: CommandLogs::new(&config),
             keyspace,
             wait_queues,
-            threads: Slots::new(THREADS_MAX),
-            trackers: Trackers::new(Arc::clone(&hub), Arc::clone(&clients)),
+            telemetry: Telemetry::new(&config),
+            trackers: Trackers::new(Arc::clone(&hub), Arc::clone(&clients.registry)),
             hub,
-            mailboxes,
-            commands,
-            bodies,
             clients,
-            latency: LatencyMonitor::default(),
-            hot_keys: Arc::default(),
-            big_keys: BigKeys::default(),
-            slot_stats: SlotStats::default(),
+            commands,
             attention: Attention::default(),
-            pause: Pause::default(),
-            busy: braid_clients::busy::Busy::default(),
-            run_id,
-            started_at: braid_base::clock::unix_ms() / 1000,
-            // Validated by the directive's check.
-            redis_version: braid_config::parse_version(&config.redis_version()).unwrap_or_default(),
-            config_file: start.config_file,
-            executable: start.executable,
-            supervisor: start.supervisor,
-            client_bytes: Arc::default(),
-            uncounted_bytes: AtomicUsize::new(0),
-            peak_bytes: AtomicUsize::new(0),
-            initial_bytes: braid_base::alloc::used_bytes(),
-            over_limit: OverLimit::default(),
-            shutdown_state: crate::shutdown::state::ShutdownState::default(),
-            shutdown: AtomicBool::new(false),
-            rates: Mutex::default(),
-            on_shutdown: RwLock::new(None),
+            acl,
+            process,
+            memory: Memory::new(),
+            shutdown: Shutdown::default(),
+            scripts: Scripts::new(THREADS_MAX),
             persistence: braid_persistence::State::default(),
-            background: crate::background::threads::Background::default(),
+            background_save: BackgroundSave::new(on_full(this.clone())),
+            append_only: AppendOnly::new(on_append_failure(this.clone()), on_append_sync(this.clone())),
+            background: Background::default(),
             migrations: Arc::default(),
-            slot_moves: crate::slot_moves::state::SlotMoves::default(),
-            background_save: crate::background_save::state::BackgroundSave::new(on_full(this.clone())),
-            append_only: crate::append_only::state::AppendOnly::new(
-                on_append_failure(this.clone()),
-                on_append_sync(this.clone()),
-            ),
-            durability: crate::durability::state::Durability::default(),
-            replication: braid_replication::Replication::default(),
-            sync_writes: crate::sync_writes::state::SyncWrites::default(),
+            slot_moves: SlotMoves::default(),
+            durability: Durability::default(),
+            sync_writes: SyncWrites::default(),
+            replication: Replication::default(),
             group,
             cluster,
             active,
-            this: this.clone(),
-            io_threads_active: AtomicBool::new(true),
-            scripts_run_beside: AtomicBool::new(true),
             debug: DebugSettings::default(),
-            scripts: Scripts::new(THREADS_MAX),
+            this: this.clone(),
             config,
         });
         engine.make_room_for_threads(threads)?;
-        engine.persistence.last_save_s.store(engine.started_at, Relaxed);
+        engine.persistence.last_save_s.store(engine.process.started_at, Relaxed);
         let has_map = engine.cluster.as_ref().is_some_and(|cluster| cluster.map.is_some());
         engine.attention.set(OTHER_NODES, has_map);
         engine.apply_settings();
         // Set once, here.
         let _ = engine.keyspace.observer.set(Arc::clone(&engine.hub) as Arc<dyn Observer>);
         engine.apply_sync_writes();
-        follow_settings(&engine);
+        settings::follow_settings(&engine);
         engine.check_sync_writes(&engine.config).map_err(std::io::Error::other)?;
         engine.begin_in_configured_role();
         engine.begin_active();
         Ok(engine)
     }
 
-    /// Environment for compiling scripts.
-    pub fn script_environment(&self) -> Environment<'_> {
-        Environment { config: &self.config, commands: &self.commands, cache: &self.scripts.cache }
-    }
-
-    /// True if the reported version is Redis 8 or later, which changes some replies.
-    pub fn follows_redis_8(&self) -> bool {
-        self.redis_version >= [8, 0, 0]
-    }
-
-    /// Number of executing threads. Their slots are `0..thread_count()`.
-    pub fn thread_count(&self) -> usize {
-        self.mailboxes.thread_count()
-    }
-
     /// Allocates the state of `threads` threads. Fails when the process is out of file descriptors.
     pub fn make_room_for_threads(&self, threads: usize) -> std::io::Result<()> {
-        self.mailboxes.make_room(threads)?;
+        self.clients.mailboxes.make_room(threads)?;
         self.hub.make_room_for_loops(threads);
-        self.threads.grow(threads, |_| Padded::new(ThreadStats::new(self.commands.all().len())));
+        self.telemetry.make_room_for_threads(threads, self.commands.all().len());
         self.keyspace.make_room_for_threads(threads);
         Ok(())
     }
@@ -289,102 +188,12 @@ impl Engine {
     /// be room for them. Must not be called by one of them.
     pub fn set_thread_count(&self, threads: usize) {
         self.keyspace.gate.set_threads(threads);
-        self.mailboxes.set_thread_count(threads);
-    }
-
-    /// Copies settings to where hot paths read them.
-    pub(crate) fn apply_settings(&self) {
-        let (config, settings) = (&self.config, &self.keyspace.settings);
-        let is_replica = self.replication.link.is_replica();
-        settings.keeps_expired.store(config.import_mode() || is_replica, Relaxed);
-        settings.notes_own_expiring.store(is_replica && !config.replica_read_only(), Relaxed);
-        if !is_replica {
-            self.keyspace.forget_own_expiring();
-        }
-        settings.set_policy(match config.maxmemory_policy() {
-            MaxmemoryPolicy::NoEviction => Policy::NoEviction,
-            MaxmemoryPolicy::AllkeysLru => Policy::AllKeysLru,
-            MaxmemoryPolicy::AllkeysLfu => Policy::AllKeysLfu,
-            MaxmemoryPolicy::AllkeysRandom => Policy::AllKeysRandom,
-            MaxmemoryPolicy::VolatileLru => Policy::VolatileLru,
-            MaxmemoryPolicy::VolatileLfu => Policy::VolatileLfu,
-            MaxmemoryPolicy::VolatileRandom => Policy::VolatileRandom,
-            MaxmemoryPolicy::VolatileTtl => Policy::VolatileTtl,
-        });
-        settings.lfu_log_factor.store(config.lfu_log_factor(), Relaxed);
-        settings.lfu_decay_minutes.store(config.lfu_decay_time_minutes(), Relaxed);
-        settings.eviction_samples.store(config.maxmemory_samples(), Relaxed);
-        let events = config.notify_keyspace_events().0;
-        let channels = events & (NotifyFlags::KEYSPACE | NotifyFlags::KEYEVENT);
-        self.hub.event_channels.store(channels, Relaxed);
-        let silent = channels == 0 || self.attention.get() & LOADING != 0;
-        settings.events.store(if silent { 0 } else { events }, Relaxed);
-        let unlinks = [
-            (config.lazyfree_lazy_expire(), Removal::Expired),
-            (config.lazyfree_lazy_eviction(), Removal::Evicted),
-            (config.lazyfree_lazy_server_del(), Removal::Server),
-        ];
-        let unlinks = unlinks.iter().filter(|(is_on, _)| *is_on).fold(0, |bits, (_, why)| bits | *why as u8);
-        settings.unlinks.store(unlinks, Relaxed);
-        settings.events_with_values.store(config.notify_keyspace_values().into(), Relaxed);
-        // The primary evicts for its replicas.
-        let evicts = !(is_replica && config.replica_ignore_maxmemory());
-        self.attention.set(MEMORY_LIMIT, evicts && config.maxmemory() > 0);
-        self.attention.set(SLOT_STATS, self.counts_slots());
-        self.apply_refusal();
+        self.clients.mailboxes.set_thread_count(threads);
     }
 
     /// The worker of the thread with slot `slot`; each slot has one thread.
     pub fn worker(&self, slot: usize) -> Worker {
-        Worker::new(Context::new(&self.keyspace, slot), Arc::clone(&self.hot_keys))
-    }
-
-    /// The body of a command that is not a container.
-    #[inline]
-    pub(crate) fn body_of(&self, command: &Command) -> Handler {
-        self.bodies[command.id as usize].expect("containers are resolved to their subcommands").run
-    }
-
-    /// The command's lock-free implementation, if it has one.
-    #[inline]
-    pub(crate) fn lock_free_of(&self, command: &Command) -> Option<LockFree> {
-        self.bodies[command.id as usize].and_then(|body| body.lock_free)
-    }
-
-    /// A command's counters in slot `slot`.
-    #[inline]
-    pub fn command_stats(&self, slot: usize, command: u32) -> &CommandStats {
-        &self.threads[slot].commands[command as usize]
-    }
-
-    /// Samples rates and memory usage; called every 100 ms.
-    pub fn sample_rates(&self, now_us: i64) {
-        let replication = &self.replication;
-        let links = LinkBytes {
-            received: replication.link.received_bytes.load(Relaxed),
-            sent: replication.sent_bytes.load(Relaxed),
-        };
-        self.rates.lock().sample(&self.threads, links, now_us);
-        self.peak_bytes.fetch_max(braid_base::alloc::used_bytes(), Relaxed);
-    }
-
-    /// Commands executed since start.
-    pub fn total_commands(&self) -> u64 {
-        braid_telemetry::stats::total(&self.threads, |stats| stats.executed.get())
-    }
-
-    /// Stops the loops.
-    pub fn request_shutdown(&self) {
-        // Threads that are just starting see the flag; the others are woken.
-        self.shutdown.store(true, SeqCst);
-        if let Some(end) = &*self.on_shutdown.read() {
-            end();
-        }
-    }
-
-    /// Seconds since the start.
-    pub fn uptime_seconds(&self) -> i64 {
-        braid_base::clock::unix_ms() / 1000 - self.started_at
+        Worker::new(Context::new(&self.keyspace, slot), Arc::clone(&self.telemetry.hot_keys))
     }
 }
 
@@ -403,7 +212,7 @@ fn on_append_failure(engine: Weak<Engine>) -> Box<dyn Fn(bool) + Send + Sync> {
         if let Some(engine) = engine.upgrade() {
             // A file that is off does not refuse writes.
             engine.attention.set(APPEND_ONLY_FAILED, failed && engine.append_only.on.load(Relaxed));
-            engine.ring_for_disk();
+            engine.append_only.ring_loops(&engine.clients.mailboxes);
         }
     })
 }
@@ -415,136 +224,4 @@ fn on_append_sync(engine: Weak<Engine>) -> Box<dyn Fn() + Send + Sync> {
             engine.tell_durable();
         }
     })
-}
-
-/// Subscribes the engine to configuration changes, and the loops' bells to the journal.
-fn follow_settings(engine: &Arc<Engine>) {
-    // Before others do what it may refuse.
-    follow_sync_settings(engine);
-    let weak = Arc::downgrade(engine);
-    let names = [
-        "maxmemory",
-        "maxmemory-policy",
-        "maxmemory-samples",
-        "lfu-log-factor",
-        "lfu-decay-time",
-        "lazyfree-lazy-expire",
-        "lazyfree-lazy-eviction",
-        "lazyfree-lazy-server-del",
-        "save",
-        "stop-writes-on-bgsave-error",
-        "notify-keyspace-events",
-        "notify-keyspace-values",
-        "import-mode",
-        "cluster-slot-stats-enabled",
-    ];
-    engine.config.on_change(&names, move |_| {
-        if let Some(engine) = weak.upgrade() {
-            engine.apply_settings();
-        }
-        Ok(())
-    });
-    let weak = Arc::downgrade(engine);
-    engine.config.on_change(&["appendonly"], move |_| match weak.upgrade() {
-        Some(engine) => engine.switch_append_only(),
-        None => Ok(()),
-    });
-    let weak = Arc::downgrade(engine);
-    engine.config.on_change(&["appendfsync", "aof-timestamp-enabled"], move |_| {
-        if let Some(engine) = weak.upgrade() {
-            engine.configure_append_only();
-        }
-        Ok(())
-    });
-    let weak = Arc::downgrade(engine);
-    let thresholds =
-        ["slowlog-log-slower-than", "commandlog-request-larger-than", "commandlog-reply-larger-than"];
-    engine.config.on_change(&thresholds, move |config| {
-        if let Some(engine) = weak.upgrade() {
-            engine.logs.configure(config);
-        }
-        Ok(())
-    });
-    let weak = Arc::downgrade(engine);
-    engine.config.on_change(&["requirepass"], move |config| {
-        if let Some(engine) = weak.upgrade() {
-            engine.acl.set_default_password(engine.acl_server(), config.requirepass().as_bytes());
-        }
-        Ok(())
-    });
-    let weak = Arc::downgrade(engine);
-    engine.config.on_change(&["repl-backlog-size"], move |config| {
-        if let Some(engine) = weak.upgrade() {
-            engine.keyspace.journal.resize_backlog(config.repl_backlog_size());
-        }
-        Ok(())
-    });
-    let weak = Arc::downgrade(engine);
-    let names = ["replica-read-only", "replica-serve-stale-data", "replica-ignore-maxmemory"];
-    engine.config.on_change(&names, move |_| {
-        if let Some(engine) = weak.upgrade() {
-            engine.apply_role();
-        }
-        Ok(())
-    });
-    let weak = Arc::downgrade(engine);
-    engine.config.on_change(&["min-replicas-to-write", "min-replicas-max-lag"], move |_| {
-        if let Some(engine) = weak.upgrade() {
-            engine.count_good_replicas(braid_base::clock::unix_ms());
-        }
-        Ok(())
-    });
-    let weak = Arc::downgrade(engine);
-    engine.keyspace.journal.set_bell(move || {
-        if let Some(engine) = weak.upgrade() {
-            engine.tell_feeders();
-        }
-    });
-    engine.count_good_replicas(braid_base::clock::unix_ms());
-    follow_active_settings(engine);
-    let weak = Arc::downgrade(engine);
-    engine.config.on_change(&["tracking-table-max-keys"], move |config| {
-        if let Some(engine) = weak.upgrade() {
-            // Called on any thread: all loops are woken.
-            let most = config.tracking_table_max_keys();
-            engine.trackers.enforce_limit(&engine.keyspace, most, usize::MAX);
-        }
-        Ok(())
-    });
-}
-
-/// Subscribes the engine to what concerns active-active replication.
-fn follow_active_settings(engine: &Arc<Engine>) {
-    let weak = Arc::downgrade(engine);
-    engine.config.on_change(&["maxmemory-policy", "import-mode"], move |config| {
-        let is_active = weak.upgrade().is_some_and(|engine| engine.active.is_some());
-        let evicts = config.maxmemory_policy() != MaxmemoryPolicy::NoEviction;
-        match is_active && (evicts || config.import_mode()) {
-            true => Err("not with active-replica".into()),
-            false => Ok(()),
-        }
-    });
-    let weak = Arc::downgrade(engine);
-    engine.config.on_change(&["active-peers"], move |_| match weak.upgrade() {
-        Some(engine) => engine.apply_peers(),
-        None => Ok(()),
-    });
-}
-
-/// Subscribes the engine to what concerns synchronous writes.
-fn follow_sync_settings(engine: &Arc<Engine>) {
-    let weak = Arc::downgrade(engine);
-    let names = ["sync-writes", "min-sync-replicas", "sync-level", "sync-timeout", "appendonly"];
-    engine.config.on_change(&names, move |config| {
-        let Some(engine) = weak.upgrade() else { return Ok(()) };
-        engine.check_sync_writes(config)?;
-        engine.apply_sync_writes();
-        Ok(())
-    });
-    let weak = Arc::downgrade(engine);
-    engine.replication.in_sync.on_change(move || {
-        if let Some(engine) = weak.upgrade() {
-            engine.apply_sync_writes();
-        }
-    });
 }

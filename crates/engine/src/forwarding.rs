@@ -148,7 +148,7 @@ impl Peer {
         if queue.requests.is_empty() && !queue.is_gone {
             self.has_more.wait_for(&mut queue, IDLE);
         }
-        if queue.requests.is_empty() || queue.is_gone || engine.shutdown.load(Relaxed) {
+        if queue.requests.is_empty() || queue.is_gone || engine.shutdown.is_requested() {
             // Set under the lock: the next queued request starts a new thread.
             (queue.is_served, queue.connected_ms) = (false, 0);
             return None;
@@ -159,3 +159,6 @@ impl Peer {
         Some(taken)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -34,6 +34,7 @@ pub mod locks;
 pub mod memory;
 pub mod migrate;
 pub mod over_limit;
+pub mod process;
 pub mod replication;
 pub mod saving;
 pub mod session;

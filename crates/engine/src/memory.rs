@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The memory limit: which memory counts, and eviction before a command that needs some.
 
+pub mod state;
+
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock::Ticks;
@@ -27,11 +29,6 @@ pub fn total_memory_bytes() -> u64 {
     (info.totalram as u64).saturating_mul(u64::from(info.mem_unit).max(1))
 }
 
-/// Memory in use that counts towards `maxmemory`, in bytes.
-pub fn counted_bytes(engine: &Engine) -> usize {
-    braid_base::alloc::used_bytes().saturating_sub(engine.uncounted_bytes.load(Relaxed))
-}
-
 /// Time slice of one eviction call in nanoseconds, by `maxmemory-eviction-tenacity` as documented:
 /// 500 us at the default of 10, up to 2 ms per step exponentially beyond, unlimited at 100.
 fn slice_nanos(tenacity: u32) -> u64 {
@@ -45,20 +42,20 @@ fn slice_nanos(tenacity: u32) -> u64 {
 /// Evicts keys until memory is below the limit or the time slice is over. No lock may be held.
 pub fn make_room(engine: &Engine, worker: &mut Worker, now_ms: i64) -> Room {
     let limit = engine.config.maxmemory() as usize;
-    let mut counted = counted_bytes(engine);
+    let mut counted = engine.memory.counted_bytes();
     if limit > 0 && counted > limit {
         // Much may have been journalled since the cron noted it.
         engine.note_uncounted_bytes();
-        counted = counted_bytes(engine);
+        counted = engine.memory.counted_bytes();
     }
     if limit == 0 || counted <= limit {
-        engine.over_limit.end(now_ms);
+        engine.memory.over_limit.end(now_ms);
         return Room::Enough;
     }
     // Messages caused by the eviction itself (invalidations, events) do not count: making room for
     // them would cause more of them, until no key is left.
     let (to_free, mut freed) = (counted - limit, 0);
-    engine.over_limit.begin(now_ms);
+    engine.memory.over_limit.begin(now_ms);
     if is_telling(engine, now_ms) {
         return Room::Coming;
     }
@@ -90,9 +87,9 @@ pub fn make_room(engine: &Engine, worker: &mut Worker, now_ms: i64) -> Room {
             }
             on_its_way = 0;
         }
-        if counted_bytes(engine).saturating_sub(on_its_way) <= limit {
+        if engine.memory.counted_bytes().saturating_sub(on_its_way) <= limit {
             give_back(engine, worker);
-            engine.over_limit.end(braid_base::clock::unix_ms());
+            engine.memory.over_limit.end(braid_base::clock::unix_ms());
             engine.note_told(now_ms);
             return Room::Enough;
         }
@@ -109,8 +106,9 @@ pub fn make_room(engine: &Engine, worker: &mut Worker, now_ms: i64) -> Room {
 
 /// True if messages about evicted keys may be in transit.
 fn is_telling(engine: &Engine, now_ms: i64) -> bool {
-    let since_ms = now_ms - engine.over_limit.told_ms.load(Relaxed);
-    let is_waiting = || (0..engine.thread_count()).any(|owner| engine.hub.has_pushes(owner));
+    let since_ms = now_ms - engine.memory.over_limit.told_ms.load(Relaxed);
+    let is_waiting =
+        || (0..engine.clients.mailboxes.thread_count()).any(|owner| engine.hub.has_pushes(owner));
     (0..TELLING_MS).contains(&since_ms) || ((0..TELLING_MAX_MS).contains(&since_ms) && is_waiting())
 }
 
@@ -118,7 +116,7 @@ impl Engine {
     /// Records an eviction whose messages are in transit.
     fn note_told(&self, now_ms: i64) {
         if self.trackers.clients() > 0 {
-            self.over_limit.told_ms.store(now_ms, Relaxed);
+            self.memory.over_limit.told_ms.store(now_ms, Relaxed);
         }
     }
 }

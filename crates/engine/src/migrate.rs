@@ -47,6 +47,7 @@ use braid_spec::{CommandError, CommandResult};
 use crate::background::Answer;
 use crate::engine::Engine;
 use crate::engine::call::Call;
+use crate::saving::rdb_format;
 use state::Claims;
 pub use state::Migrations;
 pub use target::Credentials;
@@ -240,7 +241,7 @@ impl Engine {
             return;
         }
         let claimed = if migration.copy { &[][..] } else { &keys };
-        let claims = self.migrations.claim(migration.db, claimed, &self.attention, &self.mailboxes);
+        let claims = self.migrations.claim(migration.db, claimed, &self.attention, &self.clients.mailboxes);
         if !migration.copy {
             // Commands that were checked before the claim have left the gate after this.
             drop(self.keyspace.gate.close(None));
@@ -336,7 +337,7 @@ impl Engine {
             if self.replication.link.is_replica() && self.config.replica_read_only() {
                 return Err(Failure::ReadOnly);
             }
-            let is_paused = self.pause.current(unix_ms()).is_some();
+            let is_paused = self.clients.pause.current(unix_ms()).is_some();
             if !is_paused && state & (JOURNAL_FULL | SNAPSHOT_FULL) == 0 {
                 return Ok(world);
             }
@@ -424,7 +425,7 @@ impl Engine {
     /// that are not past their expiry.
     fn payload(&self, entry: Entry<'_>, version: usize, now_ms: i64) -> Option<Payload> {
         let value = braid_persistence::to_rdb(entry);
-        let configured = self.rdb_format();
+        let configured = rdb_format(&self.config);
         let versions: Vec<Format> = match configured.target {
             Version::Own => VERSIONS
                 .map(|target| Format { target, now_ms })
@@ -441,8 +442,8 @@ impl Engine {
         Some(Payload { bytes, has_next: version + 1 < versions.len() })
     }
 
-    /// Sends the keys and reads what the target says of each. A connection that breaks before it has
-    /// said anything is opened again, once, unless that was a time-out.
+    /// Sends the keys and reads what the target says of each. A connection that breaks before it
+    /// has said anything is opened again, once, unless that was a time-out.
     fn exchange(&self, migration: &Migration, items: &mut [Item]) -> Option<Failure> {
         let target = Target {
             host: migration.host.clone(),

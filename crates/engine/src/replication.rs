@@ -278,7 +278,7 @@ impl Engine {
     /// Rings the bells of the loops that wait for journalled changes.
     pub(crate) fn tell_feeders(&self) {
         for slot in self.replication.loops.lock().drain(..) {
-            self.mailboxes[slot].ring();
+            self.clients.mailboxes[slot].ring();
         }
     }
 
@@ -298,7 +298,7 @@ impl Engine {
     pub(crate) fn cut_off(&self, replica: &Replica, why: &str) {
         log::warn!("Disconnecting timedout replica ({why}): {}", replica.name());
         let record: &ClientRecord = &replica.record;
-        self.clients.disconnect(record);
+        self.clients.registry.disconnect(record);
     }
 }
 

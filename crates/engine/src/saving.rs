@@ -8,7 +8,7 @@ use braid_base::clock::unix_ms;
 use braid_base::gate::World;
 use braid_base::plural::plural;
 use braid_base::system_text::reason;
-use braid_config::{RdbTarget, RdbVersionCheck};
+use braid_config::{Config, RdbTarget, RdbVersionCheck};
 use braid_keyspace::Txn;
 use braid_keyspace::txn::NOTHING_EXPIRED;
 use braid_persistence::{
@@ -78,7 +78,7 @@ impl Settings {
         let folder = std::env::current_dir().unwrap_or_default();
         Settings {
             path: folder.join(&*config.dbfilename()),
-            form: Form::Dump(engine.rdb_format()),
+            form: Form::Dump(rdb_format(&engine.config)),
             compress: config.rdbcompression(),
             checksum: config.rdbchecksum(),
             sync_pieces: config.rdb_save_incremental_fsync(),
@@ -97,7 +97,7 @@ impl Settings {
         Settings {
             path: folder.path(&base.name),
             form: if is_dump {
-                Form::Dump(engine.rdb_format())
+                Form::Dump(rdb_format(&engine.config))
             } else {
                 Form::Requests(engine.config.aof_timestamp_enabled().then(|| unix_ms() / 1000))
             },
@@ -112,7 +112,7 @@ impl Settings {
     /// Settings for a full sync: not synced to disk. Unless `rdb-target` says otherwise, readable
     /// by all versions of Redis and Valkey from 7.0 on if no members expire (`expiring`: some may).
     pub(crate) fn for_full_sync(engine: &Engine, expiring: bool) -> Settings {
-        let mut format = engine.rdb_format();
+        let mut format = rdb_format(&engine.config);
         if format.target == Target::Own && !expiring {
             format.target = Target::Redis70;
         }
@@ -182,19 +182,19 @@ impl Engine {
         let id = history.id().as_bytes().try_into().ok()?;
         Some(ReplicationNote { id, offset: history.offset(journal.end()), db })
     }
+}
 
-    /// The format of values, for the servers that `rdb-target` names.
-    pub fn rdb_format(&self) -> Format {
-        let target = match self.config.rdb_target() {
-            RdbTarget::Braid => Target::Own,
-            RdbTarget::Valkey9 => Target::Valkey9,
-            RdbTarget::Redis8 => Target::Redis8,
-            RdbTarget::Redis72 => Target::Redis72,
-            RdbTarget::Redis70 => Target::Redis70,
-            RdbTarget::Keydb => Target::KeyDb,
-        };
-        Format { target, now_ms: unix_ms() }
-    }
+/// The format of values, for the servers that `rdb-target` names.
+pub fn rdb_format(config: &Config) -> Format {
+    let target = match config.rdb_target() {
+        RdbTarget::Braid => Target::Own,
+        RdbTarget::Valkey9 => Target::Valkey9,
+        RdbTarget::Redis8 => Target::Redis8,
+        RdbTarget::Redis72 => Target::Redis72,
+        RdbTarget::Redis70 => Target::Redis70,
+        RdbTarget::Keydb => Target::KeyDb,
+    };
+    Format { target, now_ms: unix_ms() }
 }
 
 fn functions(engine: &Engine) -> Vec<Vec<u8>> {
@@ -205,7 +205,7 @@ impl Engine {
     /// Saves all databases to the dump file while the world is stopped, and logs the outcome.
     /// Cancels a background save, whose older file must not replace this one.
     pub fn save(&self, world: &World<'_>) -> Result<(), SaveError> {
-        self.stop_background_save();
+        self.background_save.stop();
         let settings = Settings::of(self);
         let notes = settings.notes();
         let saved = braid_persistence::save(&self.keyspace, world, &settings.options(&notes))
@@ -219,14 +219,9 @@ impl Engine {
         let state = &self.persistence;
         state.last_save_s.store(unix_ms() / 1000, Relaxed);
         state.saves.fetch_add(1, Relaxed);
-        self.forget_changes();
+        self.keyspace.forget_changes();
         self.note_save_outcome(false);
         Ok(())
-    }
-
-    /// The dataset equals the dump file: resets the change counters.
-    pub(crate) fn forget_changes(&self) {
-        self.keyspace.dirty_baseline.store(self.keyspace.total(|counters| counters.dirty.get()), Relaxed);
     }
 
     /// Loads the dump file at start. The loops already run and serve commands that need no data
@@ -282,12 +277,6 @@ impl Engine {
         self.apply_settings();
     }
 
-    /// Changes since the last save.
-    pub fn unsaved_changes(&self) -> u64 {
-        let changes = self.keyspace.total(|counters| counters.dirty.get());
-        changes.wrapping_sub(self.keyspace.dirty_baseline.load(Relaxed))
-    }
-
     /// Loads the dump file while the world is stopped; false if there is none.
     pub fn load(&self, txn: &mut Txn<'_>, manner: Manner) -> Result<bool, LoadFailure> {
         let config = &self.config;
@@ -312,7 +301,7 @@ impl Engine {
         {
             self.resume_history(world, note);
         }
-        self.forget_changes();
+        self.keyspace.forget_changes();
         Ok(true)
     }
 
@@ -339,6 +328,8 @@ impl Engine {
             expired: expired.as_ref(),
             first_db: if manner == Manner::Staged { txn.keyspace().databases() } else { 0 },
             threads: if len.is_some_and(|len| len < CREW_MIN) { 1 } else { config.io_threads() },
+            // A full sync, or what comes after start.
+            stands_back: self.replication.link.has_thread.load(Relaxed),
             progress: &state.progress,
         };
         let mut functions = Vec::new();
@@ -372,17 +363,17 @@ impl Engine {
         );
         Ok(loaded)
     }
+}
 
-    /// Removes the files that killed processes have left unfinished. To be called at start, before
-    /// anything is loaded.
-    pub fn remove_left_over_files(&self) {
-        let folder = std::env::current_dir().unwrap_or_default();
-        temporary::remove_left_over(&folder);
-        temporary::remove_left_over(&folder.join(&*self.config.appenddirname()));
-    }
+/// Removes the files that killed processes have left unfinished. To be called at start, before
+/// anything is loaded.
+pub fn remove_left_over_files(config: &Config) {
+    let folder = std::env::current_dir().unwrap_or_default();
+    temporary::remove_left_over(&folder);
+    temporary::remove_left_over(&folder.join(&*config.appenddirname()));
+}
 
-    /// Removes the unfinished files of running saves.
-    pub fn remove_unfinished_saves(&self) {
-        temporary::remove_unfinished(&std::env::current_dir().unwrap_or_default());
-    }
+/// Removes the unfinished files of running saves.
+pub fn remove_unfinished_saves() {
+    temporary::remove_unfinished(&std::env::current_dir().unwrap_or_default());
 }

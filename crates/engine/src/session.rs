@@ -9,14 +9,15 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::blocking::state::{Blocked, Later, Precomputed, Serving};
 use crate::slot_moves::state::ImportSeat;
 use crate::transaction::Queue;
-use braid_acl::Acl;
 use braid_acl::user::User;
+use braid_acl::{Acl, Denied};
 use braid_clients::attention::Attention;
 use braid_clients::{ClientRecord, client_flags};
 use braid_keyspace::Keyspace;
 use braid_notify::tracking::Trackers;
 use braid_notify::{Hub, Listener, SubscriptionKind, Tracking};
 use braid_replication::{Replica, ReplicaOptions};
+use braid_spec::Command;
 use braid_telemetry::monitor;
 
 /// Whether replies are sent (CLIENT REPLY).
@@ -206,6 +207,48 @@ impl Session {
         self.record.authenticated.store(authenticated, Relaxed);
         *self.record.user.lock() = Arc::clone(&user.identity);
         self.user = user;
+    }
+
+    /// Resets the session to the state of a new connection.
+    pub fn log_out(&mut self, acl: &Acl, attention: &Attention) {
+        let generation = attention.generation();
+        let user = acl.default_user();
+        let authenticated = user.is_open();
+        self.take_user(user, authenticated, generation);
+    }
+
+    /// Refreshes the user if users have changed. A deleted user leaves a session without
+    /// permissions.
+    #[inline]
+    pub(crate) fn refresh_user(&mut self, acl: &Acl, attention: &Attention) {
+        if attention.generation() != self.generation {
+            self.refresh_user_now(acl, attention);
+        }
+    }
+
+    #[cold]
+    fn refresh_user_now(&mut self, acl: &Acl, attention: &Attention) {
+        let generation = attention.generation();
+        match acl.current(&self.user.identity) {
+            Some(user) => self.take_user(user, self.authenticated, generation),
+            None => {
+                self.take_user(acl.default_user(), false, generation);
+                self.close();
+            }
+        }
+    }
+
+    /// True if the session must authenticate first.
+    #[inline]
+    pub fn must_log_in(&self) -> bool {
+        // The session's user is the default user here.
+        !self.authenticated && !self.user.is_open()
+    }
+
+    /// Checks a request; logs nothing.
+    #[inline]
+    pub(crate) fn allows(&self, command: &Command, args: &[&[u8]]) -> Result<(), Denied> {
+        if self.user.is_unrestricted() { Ok(()) } else { self.user.check(command, args) }
     }
 
     /// Sets the reply mode.

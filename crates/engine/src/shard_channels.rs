@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use braid_base::crc::key_hash_slot;
-use braid_clients::Message;
+use braid_clients::{Message, Registry};
 use braid_group::cluster::SlotSet;
-use braid_notify::SubscriptionKind;
+use braid_notify::{Hub, SubscriptionKind};
 use braid_resp::reply::ReplyBuffer;
 
 use crate::cluster_map::ClusterView;
@@ -29,36 +29,38 @@ impl Engine {
     }
 }
 
-impl Engine {
-    /// Has the subscriptions end to shard channels of slots that have gone elsewhere.
-    pub(crate) fn leave_shard_channels(&self, slots: &SlotSet) {
-        let is_gone = |name: &[u8]| slots.contains(key_hash_slot(name));
-        for id in self.hub.shard_subscribers(is_gone) {
-            if let Some(record) = self.clients.get(id) {
-                record.send(Message::LeaveSlots(id));
-            }
+/// Has the subscriptions end to shard channels of slots that have gone elsewhere.
+pub(crate) fn leave_shard_channels(hub: &Hub, clients: &Registry, slots: &SlotSet) {
+    let is_gone = |name: &[u8]| slots.contains(key_hash_slot(name));
+    for id in hub.shard_subscribers(is_gone) {
+        if let Some(record) = clients.get(id) {
+            record.send(Message::LeaveSlots(id));
         }
     }
+}
 
-    /// Ends a client's subscriptions to shard channels of slots that are other nodes', and tells it,
-    /// as SUNSUBSCRIBE does.
-    pub fn end_foreign_subscriptions(&self, session: &mut Session, reply: &mut ReplyBuffer) {
-        let Some(view) = self.cluster_view() else { return };
-        let kind = SubscriptionKind::ShardChannel;
-        for name in self.hub.names_of(&mut session.listener, kind) {
-            if view.owns(key_hash_slot(&name)) {
-                continue;
-            }
-            let count = session.unsubscribe(&self.hub, kind, &name);
-            // Nothing is published to it any more: what was, comes first.
-            self.hub.claim(&mut session.listener, reply);
-            if session.listener.subscriptions.is_none() {
-                self.hub.skip(&mut session.listener);
-            }
-            reply.push(3);
-            reply.bulk(b"sunsubscribe");
-            reply.bulk(&name);
-            reply.integer(count as i64);
+/// Ends a client's subscriptions to shard channels of slots that are other nodes', and tells it, as
+/// SUNSUBSCRIBE does.
+pub fn end_foreign_subscriptions(
+    view: &ClusterView,
+    hub: &Hub,
+    session: &mut Session,
+    reply: &mut ReplyBuffer,
+) {
+    let kind = SubscriptionKind::ShardChannel;
+    for name in hub.names_of(&mut session.listener, kind) {
+        if view.owns(key_hash_slot(&name)) {
+            continue;
         }
+        let count = session.unsubscribe(hub, kind, &name);
+        // Nothing is published to it any more: what was, comes first.
+        hub.claim(&mut session.listener, reply);
+        if session.listener.subscriptions.is_none() {
+            hub.skip(&mut session.listener);
+        }
+        reply.push(3);
+        reply.bulk(b"sunsubscribe");
+        reply.bulk(&name);
+        reply.integer(count as i64);
     }
 }

@@ -19,11 +19,12 @@ use crate::blocking;
 use crate::blocking::state::{TimeoutReply, Wait};
 use crate::engine::Engine;
 use crate::engine::call::Call;
+use crate::saving::remove_unfinished_saves;
 use braid_clients::attention::STOPPING;
 use braid_clients::pause::{PauseMode, Purpose};
 use braid_replication::{Replica, Stage as ReplicaStage};
 use braid_spec::{CommandError, CommandResult};
-pub use state::{SHUTDOWN_FAILED, ShutdownOptions, ShutdownState};
+pub use state::{SHUTDOWN_FAILED, Shutdown, ShutdownOptions};
 use state::{Stage, State};
 
 /// Interval between checks of the replicas' progress.
@@ -34,16 +35,16 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 pub struct ShutdownFailed;
 
 impl Engine {
-    /// Shuts down for a signal, after [`ShutdownState::schedule`]. Does nothing if the shutdown has
+    /// Shuts down for a signal, after [`Shutdown::schedule`]. Does nothing if the shutdown has
     /// been aborted since.
     pub fn shut_down_by_signal(&self, options: ShutdownOptions) -> Result<(), ShutdownFailed> {
-        let Some(request) = self.shutdown_state.wait(Stage::Scheduled) else { return Ok(()) };
+        let Some(request) = self.shutdown.wait(Stage::Scheduled) else { return Ok(()) };
         self.shut_down_after_replicas(request, options)
     }
 
     /// Cancels a pending shutdown (SHUTDOWN ABORT); false if there is none, or if it is too late.
     pub fn abort_shutdown(&self) -> bool {
-        let state = self.shutdown_state.0.lock();
+        let state = self.shutdown.state.lock();
         let may = matches!(state.stage, Stage::Scheduled | Stage::WaitingForReplicas);
         if may {
             self.cancel_shutdown(state);
@@ -56,18 +57,18 @@ impl Engine {
     fn shut_down_after_replicas(&self, request: u64, options: ShutdownOptions) -> Result<(), ShutdownFailed> {
         log::warn!("User requested shutdown...");
         if !options.now {
-            self.supervisor.patiently(|| None, || self.wait_for_replicas(request));
+            self.process.supervisor.patiently(|| None, || self.wait_for_replicas(request));
         }
         if options.failover {
-            self.supervisor.patiently(|| None, || self.hand_over(request));
+            self.process.supervisor.patiently(|| None, || self.hand_over(request));
         }
-        if !self.shutdown_state.begin(request) {
+        if !self.shutdown.begin(request) {
             return Ok(());
         }
         let ended = self.shut_down(None, options);
         if ended.is_err() {
             log::warn!("Errors trying to shut down the server. Check the logs for more information.");
-            self.cancel_shutdown(self.shutdown_state.0.lock());
+            self.cancel_shutdown(self.shutdown.state.lock());
         }
         ended
     }
@@ -81,18 +82,24 @@ impl Engine {
         }
         let until_ms = unix_ms().saturating_add(timeout_ms);
         {
-            let mut state = self.shutdown_state.0.lock();
+            let mut state = self.shutdown.state.lock();
             if !state.waits(request) {
                 return;
             }
             state.until_ms = until_ms;
             log::info!("Waiting for replicas before shutting down.");
-            self.pause.begin(&self.attention, Purpose::Shutdown, PauseMode::Write, i64::MAX, unix_ms());
+            self.clients.pause.begin(
+                &self.attention,
+                Purpose::Shutdown,
+                PauseMode::Write,
+                i64::MAX,
+                unix_ms(),
+            );
         }
         // Polls `is_so` until it holds, the time is over, the shutdown is aborted or a script
         // blocks it.
         let wait_until = |is_so: &dyn Fn() -> bool| {
-            let goes_on = || self.shutdown_state.waits(request) && self.busy.error().is_none();
+            let goes_on = || self.shutdown.waits(request) && self.clients.busy.error().is_none();
             while !is_so() && unix_ms() < until_ms && goes_on() {
                 std::thread::sleep(POLL_INTERVAL);
             }
@@ -108,7 +115,7 @@ impl Engine {
             self.ask_replicas_soon();
             wait_until(&have_all);
         }
-        if self.shutdown_state.waits(request) {
+        if self.shutdown.waits(request) {
             self.log_lagging_replicas(offset);
         }
     }
@@ -120,7 +127,7 @@ impl Engine {
         }
         let timeout_ms = i64::from(self.config.shutdown_timeout_seconds().max(1)) * 1000;
         self.fail_over_before_exit(unix_ms().saturating_add(timeout_ms), || {
-            self.shutdown_state.waits(request) && self.busy.error().is_none()
+            self.shutdown.waits(request) && self.clients.busy.error().is_none()
         });
     }
 
@@ -149,7 +156,7 @@ impl Engine {
     /// Resumes writes and answers the waiting SHUTDOWN clients with an error.
     fn cancel_shutdown(&self, mut state: MutexGuard<'_, State>) {
         state.stage = Stage::Running;
-        self.pause.end(&self.attention, &self.mailboxes, Purpose::Shutdown);
+        self.clients.pause.end(&self.attention, &self.clients.mailboxes, Purpose::Shutdown);
         let waiters = std::mem::take(&mut state.waiters);
         drop(state);
         for waiter in waiters {
@@ -167,7 +174,7 @@ impl Engine {
         if self.append_only.on.load(Relaxed) {
             self.finish_append_only();
         }
-        self.remove_unfinished_saves();
+        remove_unfinished_saves();
         // A requested exit is no failure to a supervisor.
         std::process::exit(0);
     }
@@ -177,14 +184,14 @@ impl Engine {
     /// while the append-only file has no base yet, unless `options.force`. `slot` is the calling
     /// thread's own, if it executes commands.
     pub fn shut_down(&self, slot: Option<usize>, options: ShutdownOptions) -> Result<(), ShutdownFailed> {
-        let ended = self.supervisor.patiently(|| None, || self.prepare_shutdown(slot, options));
+        let ended = self.process.supervisor.patiently(|| None, || self.prepare_shutdown(slot, options));
         match ended {
             Ok(()) => {
                 // Before the loops stop: the process ends right after them.
-                self.supervisor.stopping();
-                self.request_shutdown();
+                self.process.supervisor.stopping();
+                self.shutdown.request();
             }
-            Err(ShutdownFailed) => self.supervisor.status("Error trying to save the DB, can't exit"),
+            Err(ShutdownFailed) => self.process.supervisor.status("Error trying to save the DB, can't exit"),
         }
         ended
     }
@@ -193,9 +200,9 @@ impl Engine {
     fn prepare_shutdown(&self, slot: Option<usize>, options: ShutdownOptions) -> Result<(), ShutdownFailed> {
         let ShutdownOptions { save, force, .. } = options;
         let progress = &self.persistence.progress;
-        if slot.is_some() && self.busy.any_error().is_some() {
+        if slot.is_some() && self.clients.busy.any_error().is_some() {
             // SHUTDOWN NOSAVE while a script blocks the server: kill it, even if it has written.
-            self.busy.kill_all();
+            self.clients.busy.kill_all();
             return Ok(());
         }
         self.finish_background_save();
@@ -210,20 +217,20 @@ impl Engine {
         if self.append_only.rewriting.load(Relaxed) {
             log::warn!("There is a child rewriting the AOF. Killing it!");
         }
-        self.stop_rewrite();
+        self.append_only.stop_rewrite();
         // Scripts that have not written end because of this flag, others within `shutdown-timeout`,
         // so the world can be stopped.
-        self.shutdown.store(true, Relaxed);
+        self.shutdown.set_imminent(true);
         let world = self.keyspace.gate.close(slot);
         // A partly loaded dataset must not replace the files that it is loaded from.
         let is_loading = progress.active.load(Relaxed);
         progress.stop.store(is_loading, Relaxed);
         if !is_loading && save.unwrap_or_else(|| !self.config.save_points().is_empty()) {
             log::info!("Saving the final RDB snapshot before exiting.");
-            self.supervisor.status("Saving the final RDB snapshot");
+            self.process.supervisor.status("Saving the final RDB snapshot");
             if self.save(&world).is_err() && !force {
                 log::warn!("Error trying to save the DB, can't exit.");
-                self.shutdown.store(false, Relaxed);
+                self.shutdown.set_imminent(false);
                 return Err(ShutdownFailed);
             }
             self.attention.set(STOPPING, true);
@@ -242,10 +249,10 @@ impl Call<'_, '_> {
     /// replicas catch up, and gets an error if the shutdown fails or is aborted.
     pub fn shut_down_server(&mut self, options: ShutdownOptions) -> CommandResult {
         let engine = self.engine;
-        let is_under_way = engine.shutdown_state.0.lock().stage >= Stage::WaitingForReplicas;
+        let is_under_way = engine.shutdown.state.lock().stage >= Stage::WaitingForReplicas;
         let waits_for_sync = !options.now && engine.config.shutdown_timeout_seconds() > 0;
         let has_to_wait = (waits_for_sync || options.failover)
-            && engine.busy.error().is_none()
+            && engine.clients.busy.error().is_none()
             && !engine.lasting_replicas().is_empty();
         if !is_under_way && !has_to_wait {
             log::warn!("User requested shutdown...");
@@ -254,7 +261,7 @@ impl Call<'_, '_> {
             self.session.close();
             return Ok(());
         }
-        if let Some(request) = engine.shutdown_state.wait(Stage::Running) {
+        if let Some(request) = engine.shutdown.wait(Stage::Running) {
             let this = engine.this.clone();
             let end = move || {
                 if let Some(engine) = this.upgrade() {
@@ -264,13 +271,13 @@ impl Call<'_, '_> {
             };
             if let Err(error) = std::thread::Builder::new().name("shutdown".into()).spawn(end) {
                 log::warn!("There is no thread to shut down the server: {error}");
-                engine.cancel_shutdown(engine.shutdown_state.0.lock());
+                engine.cancel_shutdown(engine.shutdown.state.lock());
                 return Err(CommandError::text(SHUTDOWN_FAILED));
             }
         }
         self.wait(Wait { timeout: TimeoutReply::ShutdownFailed, ..Wait::new(Type::STRING, &[], 0) })?;
         if let Some(blocked) = &self.session.blocked {
-            let mut state = engine.shutdown_state.0.lock();
+            let mut state = engine.shutdown.state.lock();
             state.waiters.push(Arc::clone(&blocked.waiter));
             // It may have been aborted in between.
             if state.stage == Stage::Running {

@@ -14,7 +14,6 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock::boot_nanos;
 use braid_clients::attention::{FENCED, FEW_IN_SYNC, FORMER_PRIMARY};
-use braid_clients::{ClientRecord, Message, client_flags};
 use braid_config::{Config, SyncLevel};
 use braid_group::MemberId;
 use braid_keyspace::Context;
@@ -23,7 +22,6 @@ use braid_replication::{Replica, Stage};
 
 use crate::engine::Engine;
 use crate::replication::FOR_REPLICAS;
-use crate::session::Session;
 use state::{MemberWait, NOT_KNOWN, Revealed, Settled, WAITS_FOR_MEMBERS};
 
 /// Error in the place of all replies of a batch whose outcome is not known.
@@ -53,27 +51,16 @@ impl Engine {
         self.apply_sync_writes();
     }
 
-    /// Whether a client's replies wait for the in-sync members.
-    #[inline]
-    pub fn waits_for_members(&self, session: &Session) -> bool {
-        session.durable.unwrap_or_else(|| self.sync_writes.is_default())
-    }
-
-    /// Whether a client came while this server was the primary of its group, which it is no more.
-    pub(crate) fn came_to_primary(&self, record: &ClientRecord) -> bool {
-        self.sync_writes.former.has(record.id) && !record.has(client_flags::REPLICA)
-    }
-
-    /// Disconnects clients that came to the primary that this server was, when they have had time to
-    /// learn of the change. Called by the group's thread from time to time.
+    /// Disconnects clients that came to the primary that this server was, when they have had time
+    /// to learn of the change. Called by the group's thread from time to time.
     pub(crate) fn tend_former_clients(&self) {
         if self.attention.get() & FORMER_PRIMARY == 0 || !self.sync_writes.former.must_go() {
             return;
         }
-        let all = self.clients.all();
-        let former: Vec<_> = all.iter().filter(|record| self.came_to_primary(record)).collect();
+        let all = self.clients.registry.all();
+        let former: Vec<_> = all.iter().filter(|record| self.sync_writes.came_to_primary(record)).collect();
         for record in &former {
-            self.clients.disconnect(record);
+            self.clients.registry.disconnect(record);
         }
         if former.is_empty() {
             self.attention.set(FORMER_PRIMARY, false);
@@ -93,7 +80,7 @@ impl Engine {
         let others = set.size().saturating_sub(1);
         let are_few = set.size() > 0 && others < config.min_sync_replicas() as usize;
         self.attention.set(FEW_IN_SYNC, any_waits && are_few);
-        self.ring_holders(None);
+        self.sync_writes.ring_holders(&self.clients.mailboxes, None);
     }
 
     /// Whether the settings of synchronous writes go together and can be followed.
@@ -121,18 +108,6 @@ impl Engine {
         if !set.is_fenced() || set.may_serve(boot_nanos()) { 0 } else { FENCED }
     }
 
-    /// When the newest question was sent that a required member has answered under the present
-    /// epoch, nanoseconds of CLOCK_BOOTTIME.
-    pub fn acknowledged_probe(&self, member: &MemberId) -> Option<u64> {
-        self.replication.in_sync.acknowledged_probe(member)
-    }
-
-    /// Asks the replicas how far they have got, soon, and notes when
-    /// ([`Engine::acknowledged_probe`]). Any thread may call it.
-    pub fn send_probe(&self) {
-        self.mailboxes[0].send(Message::AskReplicas);
-    }
-
     /// Required members for which a reply has been waiting for longer than `sync-timeout`, at `now`
     /// (nanoseconds of CLOCK_BOOTTIME).
     pub fn slow_members(&self, now: u64) -> Vec<MemberId> {
@@ -158,7 +133,7 @@ impl Engine {
         let on_disk = on_disk.map(|on_disk| on_disk.min(offset));
         if self.replication.in_sync.note(member, *epoch, offset, on_disk) {
             // The caller's loop looks before it sleeps.
-            self.ring_holders(Some(context.slot));
+            self.sync_writes.ring_holders(&self.clients.mailboxes, Some(context.slot));
         }
         if !context.outside && self.must_ask_members() {
             self.ask_members(context);
@@ -246,23 +221,15 @@ impl Engine {
         (waited > self.give_up_ms() * NANOS_PER_MS).then_some(Settled::Uncertain)
     }
 
-    /// Milliseconds after which the outcome of a reply that waits is given up: a slow member has had
-    /// the time to leave the set.
+    /// Milliseconds after which the outcome of a reply that waits is given up: a slow member has
+    /// had the time to leave the set.
     fn give_up_ms(&self) -> u64 {
         u64::from(self.config.sync_timeout_ms()) + u64::from(self.config.lease_time_ms())
     }
 
     fn is_in_own_file(&self, offset: u64) -> bool {
         // A server that is not the primary of a group waits for no member.
-        self.replication.in_sync.size() == 0 || self.own_synced() >= offset
-    }
-
-    /// The journal's offset up to which it is in this server's own file; 0 without a file that has
-    /// all of the dataset.
-    pub(crate) fn own_synced(&self) -> u64 {
-        let file = &self.append_only;
-        let has_all = file.on.load(Relaxed) && !file.awaits_base();
-        if has_all { file.appender.synced() } else { 0 }
+        self.replication.in_sync.size() == 0 || self.append_only.synced() >= offset
     }
 
     /// Rings a loop's bell once when [`Engine::outcome_of`] may have changed, and asks for what is
@@ -295,13 +262,5 @@ impl Engine {
         let next = if waited <= timeout { timeout } else { self.give_up_ms() };
         // A question may be lost with its connection.
         i64::try_from(next.saturating_sub(waited)).unwrap_or(i64::MAX).clamp(0, 100) + 1
-    }
-
-    /// Rings the loops that hold replies for members, but the caller's own.
-    fn ring_holders(&self, own: Option<usize>) {
-        let loops = std::mem::take(&mut *self.sync_writes.loops.lock());
-        for slot in loops.into_iter().filter(|&slot| own != Some(slot)) {
-            self.mailboxes[slot].ring();
-        }
     }
 }

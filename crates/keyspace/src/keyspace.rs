@@ -517,6 +517,16 @@ impl Keyspace {
         self.counters.iter().map(|counters| counter(counters)).sum()
     }
 
+    /// Changes since the last save.
+    pub fn unsaved_changes(&self) -> u64 {
+        self.total(|counters| counters.dirty.get()).wrapping_sub(self.dirty_baseline.load(Relaxed))
+    }
+
+    /// The dataset equals the dump file: resets the count of changes.
+    pub fn forget_changes(&self) {
+        self.dirty_baseline.store(self.total(|counters| counters.dirty.get()), Relaxed);
+    }
+
     /// Collections in a database that have, or lately had, members with an expiry.
     pub fn expiring_collections(&self, db: u32) -> usize {
         let some = self.shards.iter().filter(|shard| shard.table(db).next_member_expiry().is_some());

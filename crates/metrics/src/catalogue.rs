@@ -132,7 +132,7 @@ impl<'e> Scrape<'e> {
     pub fn new(engine: &'e Engine) -> Scrape<'e> {
         let commands = engine.commands.all().iter();
         let commands = commands
-            .map(|command| (command, stats::command_totals(&engine.threads, command.id)))
+            .map(|command| (command, stats::command_totals(&engine.telemetry.threads, command.id)))
             .filter(|(_, totals)| totals.calls + totals.rejected + totals.failed > 0)
             .collect();
         let cpu = system::cpu_time(Whose::Process);
@@ -140,7 +140,7 @@ impl<'e> Scrape<'e> {
         Scrape {
             engine,
             now_ms: unix_ms(),
-            clients: engine.clients.all(),
+            clients: engine.clients.registry.all(),
             replicas: named(engine.replica_reports()),
             link: engine.link_report().map(|report| (report.primary.to_string(), report)),
             group: engine.group_report(),
@@ -162,7 +162,7 @@ impl<'e> Scrape<'e> {
 
     /// The sum of a counter over all threads.
     fn total(&self, counter: fn(&ThreadStats) -> u64) -> f64 {
-        stats::total(&self.engine.threads, counter) as f64
+        stats::total(&self.engine.telemetry.threads, counter) as f64
     }
 
     /// The sum of one of the keyspace's counters over all threads.
@@ -215,7 +215,14 @@ fn share(part: u64, whole: u64) -> f64 {
 }
 
 fn each_thread(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&ThreadStats) -> f64) {
-    for (number, thread) in scrape.engine.threads.iter().take(scrape.engine.thread_count()).enumerate() {
+    for (number, thread) in scrape
+        .engine
+        .telemetry
+        .threads
+        .iter()
+        .take(scrape.engine.clients.mailboxes.thread_count())
+        .enumerate()
+    {
         samples.add(&[("thread", &number.to_string())], value(thread));
     }
 }
@@ -316,6 +323,16 @@ fn each_peer(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&PeerRepo
     }
 }
 
+/// How far each peer is behind that asks here.
+fn each_behind(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn((u64, u64)) -> f64) {
+    for peer in scrape.active.iter().flat_map(|report| &report.peers) {
+        if let Some(behind) = peer.behind {
+            let region = peer.region.map(|region| region.to_string()).unwrap_or_default();
+            samples.add(&[("peer", &peer.address()), ("peer_region", &region)], value(behind));
+        }
+    }
+}
+
 fn seconds(ms: i64) -> f64 {
     ms as f64 / 1e3
 }
@@ -345,7 +362,7 @@ fn info(scrape: &Scrape<'_>, samples: &mut Samples<'_>) {
         ("compatible_with", &engine.config.redis_version()),
         ("threading_model", &model),
         ("maxmemory_policy", &policy),
-        ("run_id", &engine.run_id),
+        ("run_id", &engine.process.run_id),
     ];
     samples.add(&labels, 1.0);
 }
@@ -384,7 +401,7 @@ fn refused_by_user(scrape: &Scrape<'_>, samples: &mut Samples<'_>) {
 
 fn errors_by_code(scrape: &Scrape<'_>, samples: &mut Samples<'_>) {
     let mut sum: BTreeMap<String, u64> = BTreeMap::new();
-    for thread in scrape.engine.threads.iter() {
+    for thread in scrape.engine.telemetry.threads.iter() {
         for (code, count) in thread.errors.lock().iter() {
             *sum.entry(code.clone()).or_default() += count;
         }
@@ -404,7 +421,7 @@ fn refused_writes(scrape: &Scrape<'_>, samples: &mut Samples<'_>) {
 
 fn run_times(scrape: &Scrape<'_>, samples: &mut Samples<'_>) {
     for (command, totals) in &scrape.commands {
-        let sum = stats::command_latency(&scrape.engine.threads, command.id);
+        let sum = stats::command_latency(&scrape.engine.telemetry.threads, command.id);
         let count = sum.count();
         if count == 0 {
             continue;
@@ -426,7 +443,7 @@ fn run_times(scrape: &Scrape<'_>, samples: &mut Samples<'_>) {
 pub const METRICS: &[Metric] = &[
     // The server and its process.
     gauges("braid_info", "Version and mode of the server, in labels; always 1.", info),
-    gauge("braid_uptime_seconds", "Time since the server started.", |s| s.engine.uptime_seconds() as f64),
+    gauge("braid_uptime_seconds", "Time since the server started.", |s| s.engine.process.uptime_seconds() as f64),
     gauge("braid_loading", "1 while the dataset is being loaded.", |s| yes(s.engine.config.is_loading())),
     gauge("braid_loading_progress_ratio", "Share of the file that has been loaded; 0 while nothing is being loaded.", |s| {
         let progress = &s.engine.persistence.progress;
@@ -434,7 +451,7 @@ pub const METRICS: &[Metric] = &[
     }),
     counter("process_cpu_seconds_total", "Total user and system CPU time spent in seconds.", |s| s.cpu_seconds),
     gauge("process_resident_memory_bytes", "Resident memory size in bytes.", |s| s.resident as f64),
-    gauge("process_start_time_seconds", "Start time of the process since unix epoch in seconds.", |s| s.engine.started_at as f64),
+    gauge("process_start_time_seconds", "Start time of the process since unix epoch in seconds.", |s| s.engine.process.started_at as f64),
     gauge("process_open_fds", "Number of open file descriptors.", |_| system::open_descriptors() as f64),
     gauge("process_max_fds", "Maximum number of open file descriptors.", |_| system::descriptors_max() as f64),
 
@@ -457,18 +474,18 @@ pub const METRICS: &[Metric] = &[
     gauge("braid_clients_output_buffer_max_bytes", "Largest output buffer of a client.", |s| {
         s.client_max(|record| record.reply_bytes.load(Relaxed))
     }),
-    counter("braid_connections_total", "Connections accepted.", |s| s.engine.clients.accepted.load(Relaxed) as f64),
-    counter("braid_connections_rejected_total", "Connections refused because of maxclients.", |s| s.engine.clients.rejected.load(Relaxed) as f64),
+    counter("braid_connections_total", "Connections accepted.", |s| s.engine.clients.registry.accepted.load(Relaxed) as f64),
+    counter("braid_connections_rejected_total", "Connections refused because of maxclients.", |s| s.engine.clients.registry.rejected.load(Relaxed) as f64),
     counter("braid_clients_evicted_total", "Clients closed because of maxmemory-clients.", |s| s.total(|thread| thread.evicted_clients.get())),
     counter("braid_output_limit_disconnections_total", "Clients closed because of client-output-buffer-limit.", |s| s.total(|thread| thread.output_limit_disconnections.get())),
     counter("braid_query_limit_disconnections_total", "Clients closed because of client-query-buffer-limit.", |s| s.total(|thread| thread.query_limit_disconnections.get())),
 
     // Memory.
     gauge("braid_memory_used_bytes", "Memory allocated.", |s| s.used as f64),
-    gauge("braid_memory_peak_bytes", "Most memory ever allocated.", |s| s.engine.peak_bytes.fetch_max(s.used, Relaxed).max(s.used) as f64),
+    gauge("braid_memory_peak_bytes", "Most memory ever allocated.", |s| s.engine.memory.peak_bytes.fetch_max(s.used, Relaxed).max(s.used) as f64),
     gauge("braid_memory_resident_bytes", "Physical memory of the process.", |s| s.resident as f64),
     gauge("braid_memory_max_bytes", "Memory limit (maxmemory); 0 without one.", |s| s.engine.config.maxmemory() as f64),
-    gauge("braid_memory_not_counted_bytes", "Memory that does not count towards maxmemory: buffers of replicas and of the append-only file.", |s| s.engine.uncounted_bytes.load(Relaxed) as f64),
+    gauge("braid_memory_not_counted_bytes", "Memory that does not count towards maxmemory: buffers of replicas and of the append-only file.", |s| s.engine.memory.uncounted_bytes.load(Relaxed) as f64),
     gauge("braid_memory_system_bytes", "Physical memory of the machine.", |_| braid_engine::memory::total_memory_bytes() as f64),
     gauge("braid_memory_fragmentation_ratio", "Physical memory of the process divided by memory allocated.", |s| share(s.resident as u64, s.used as u64)),
     gauge("braid_memory_allocator_active_bytes", "Memory in pages of the allocator that are in use.", |s| s.allocator.active as f64),
@@ -476,7 +493,7 @@ pub const METRICS: &[Metric] = &[
     gauge("braid_memory_allocator_fragmentation_ratio", "Pages of the allocator in use divided by memory allocated.", |s| share(s.allocator.active as u64, s.allocator.allocated as u64)),
     gauge("braid_memory_scripts_bytes", "Memory of scripts and functions.", |s| s.script_bytes as f64),
     gauge("braid_memory_replication_buffers_bytes", "Memory of the replication backlog and of changes not yet sent or written.", |s| s.engine.keyspace.journal.memory_bytes() as f64),
-    counter("braid_memory_over_limit_seconds_total", "Time spent above maxmemory.", |s| s.engine.over_limit.times(s.now_ms).0 as f64 / 1e3),
+    counter("braid_memory_over_limit_seconds_total", "Time spent above maxmemory.", |s| s.engine.memory.over_limit.times(s.now_ms).0 as f64 / 1e3),
     gauge("braid_lazyfree_pending_objects", "Values that wait to be freed in the background.", |s| s.engine.keyspace.lazy_free.pending() as f64),
 
     // Keys.
@@ -494,7 +511,7 @@ pub const METRICS: &[Metric] = &[
     gauge("braid_rdb_last_save_timestamp_seconds", "Unix time of the last successful save; the start time before the first.", |s| s.engine.persistence.last_save_s.load(Relaxed) as f64),
     gauge("braid_rdb_last_bgsave_success", "1 if the last background save succeeded, or there was none.", |s| yes(!s.engine.background_save.last_failed.load(Relaxed))),
     gauge("braid_rdb_last_bgsave_duration_seconds", "Duration of the last background save; NaN before the first.", |s| seconds_or_none(s.engine.background_save.last_seconds.load(Relaxed))),
-    gauge("braid_rdb_changes_since_last_save", "Changes to the dataset that no save has.", |s| s.engine.unsaved_changes() as f64),
+    gauge("braid_rdb_changes_since_last_save", "Changes to the dataset that no save has.", |s| s.engine.keyspace.unsaved_changes() as f64),
     gauge("braid_rdb_save_in_progress", "1 while a snapshot is being written to a file.", |s| yes(s.engine.is_saving())),
     gauge("braid_rdb_save_progress_ratio", "Share of the keys that the present background save has written; 0 without one.", |s| {
         let save = &s.engine.background_save;
@@ -620,6 +637,12 @@ pub const METRICS: &[Metric] = &[
     gauges("braid_active_peer_lag_seconds", "How long the last unit that a peer sent took from its region to here.", |s, to| {
         each_peer(s, to, |peer| peer.lag_ms as f64 / 1e3);
     }),
+    gauges("braid_active_peer_behind_seconds", "Age of the oldest unit that a peer has yet to take from this server.", |s, to| {
+        each_behind(s, to, |(ms, _)| ms as f64 / 1e3);
+    }),
+    gauges("braid_active_peer_behind_bytes", "Bytes of units that a peer has yet to take from this server.", |s, to| {
+        each_behind(s, to, |(_, bytes)| bytes as f64);
+    }),
     counters("braid_active_peer_received_units_total", "Units received from a peer.", |s, to| each_peer(s, to, |peer| peer.units as f64)),
     counters("braid_active_peer_received_bytes_total", "Bytes of units and copies received from a peer.", |s, to| each_peer(s, to, |peer| peer.bytes as f64)),
     counters("braid_active_own_units_total", "Units of effects of this server's own clients.", |s, to| of_active(s, to, |report| report.own)),
@@ -630,6 +653,12 @@ pub const METRICS: &[Metric] = &[
     counters("braid_active_copies_sent_total", "Full copies made for peers.", |s, to| of_active(s, to, |report| report.copies_sent)),
     counters("braid_active_copies_merged_total", "Full copies of peers that were merged.", |s, to| of_active(s, to, |report| report.copies_merged)),
     counters("braid_active_type_conflicts_total", "Keys that got two types on different servers; one is hidden.", |s, to| of_active(s, to, |report| report.type_conflicts)),
+    counters("braid_active_conflicts_total", "Values that lost against another region's concurrent write, by their type.", |s, to| {
+        for (region, kind, count) in s.active.iter().flat_map(|report| report.conflicts.iter().map(|(kind, count)| (report.region, kind, count))) {
+            to.add(&[("region", &region.to_string()), ("type", kind)], *count as f64);
+        }
+    }),
+    counters("braid_active_throttled_total", "Times that writes had to wait for peers that were behind.", |s, to| of_active(s, to, |report| report.throttled)),
     gauges("braid_active_tombstone_keys", "Keys that hold what goes once all regions have acknowledged it.", |s, to| of_active(s, to, |report| report.tombstones)),
     gauges("braid_active_backlog_bytes", "Units in memory for peers that lack them.", |s, to| of_active(s, to, |report| report.backlog_bytes as u64)),
     gauges("braid_active_log_bytes", "Size of the log of units.", |s, to| of_active(s, to, |report| report.log_bytes)),
@@ -652,10 +681,10 @@ pub const METRICS: &[Metric] = &[
     gauge("braid_scripts_cached", "Scripts in the script cache.", |s| s.scripts.0 as f64),
     gauge("braid_functions", "Functions loaded.", |s| s.scripts.1 as f64),
     gauges("braid_commandlog_entries", "Entries of the slow log and of the logs of large requests and replies.", |s, to| {
-        each_log(s, to, |engine, log| engine.logs.of(log).len() as f64);
+        each_log(s, to, |engine, log| engine.telemetry.logs.of(log).len() as f64);
     }),
     counters("braid_commandlog_entries_total", "Entries ever added to these logs.", |s, to| {
-        each_log(s, to, |engine, log| engine.logs.of(log).total() as f64);
+        each_log(s, to, |engine, log| engine.telemetry.logs.of(log).total() as f64);
     }),
 
     // Threads.

@@ -5,8 +5,6 @@
 //! Both need no password and reveal only one word, so that any load balancer or Kubernetes probe
 //! can use them.
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use braid_clients::attention::{STALE, STOPPING};
 use braid_engine::Engine;
 
@@ -27,7 +25,7 @@ pub enum Readiness {
 impl Readiness {
     /// The present readiness.
     pub fn of(engine: &Engine) -> Readiness {
-        if engine.shutdown.load(Relaxed) || engine.attention.get() & STOPPING != 0 {
+        if engine.shutdown.is_requested() || engine.attention.get() & STOPPING != 0 {
             Readiness::Stopping
         } else if engine.config.is_loading() {
             Readiness::Loading

@@ -23,7 +23,7 @@ fn escaped(bytes: &[u8]) -> String {
 
 /// The newest entries of the slow log.
 pub fn slow_log(engine: &Engine) -> Value {
-    let log = engine.logs.of(LogKind::Slow);
+    let log = engine.telemetry.logs.of(LogKind::Slow);
     let entries: Vec<Value> = log
         .latest(SLOW_SHOWN)
         .iter()
@@ -44,7 +44,7 @@ pub fn slow_log(engine: &Engine) -> Value {
 /// The largest keys that the walk has found so far; keeps the walk going.
 pub fn big_keys(engine: &Engine) -> Value {
     let now_ms = unix_ms();
-    let report = engine.big_keys.report(now_ms);
+    let report = engine.telemetry.big_keys.report(now_ms);
     let total: usize = (0..engine.keyspace.databases()).map(|db| engine.keyspace.len(db).0).sum();
     let keys: Vec<Value> = report
         .keys
@@ -195,6 +195,8 @@ fn active(engine: &Engine) -> Value {
             "region": peer.region,
             "is_up": peer.is_up,
             "lag_ms": peer.lag_ms,
+            "behind_ms": peer.behind.map(|(ms, _)| ms),
+            "behind_bytes": peer.behind.map(|(_, bytes)| bytes),
             "units": peer.units,
             "bytes": peer.bytes,
             "error": peer.error,
@@ -210,6 +212,8 @@ fn active(engine: &Engine) -> Value {
         "copies_sent": report.copies_sent,
         "copies_merged": report.copies_merged,
         "type_conflicts": report.type_conflicts,
+        "conflicts": report.conflicts.iter().filter(|(_, count)| *count > 0).collect::<Vec<_>>(),
+        "throttled": report.throttled,
         "tombstones": report.tombstones,
         "backlog_bytes": report.backlog_bytes,
         "trouble": report.trouble,

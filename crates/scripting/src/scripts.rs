@@ -5,14 +5,15 @@
 //! never runs within a script.
 
 use std::convert::Infallible;
+use std::sync::atomic::AtomicBool;
 
 use braid_config::Config;
-use braid_spec::CommandError;
+use braid_spec::{CommandError, CommandTable};
 use parking_lot::Mutex;
 
 use crate::cache::Cache;
 use crate::function_libraries::Libraries;
-use crate::thread_vms::ThreadVms;
+use crate::thread_vms::{Environment, ThreadVms};
 
 /// Treatment of present libraries when others are loaded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,12 +40,23 @@ pub struct Scripts {
     pub cache: Cache,
     /// By the thread's slot; used by that thread only.
     vms: Box<[Mutex<Slot>]>,
+    /// The threading model lets scripts run beside other commands.
+    pub run_beside: AtomicBool,
 }
 
 impl Scripts {
     /// No scripts, for up to this many threads.
     pub fn new(threads: usize) -> Scripts {
-        Scripts { cache: Cache::new(threads), vms: (0..threads).map(|_| Mutex::default()).collect() }
+        Scripts {
+            cache: Cache::new(threads),
+            vms: (0..threads).map(|_| Mutex::default()).collect(),
+            run_beside: AtomicBool::new(true),
+        }
+    }
+
+    /// Environment for compiling scripts.
+    pub fn environment<'s>(&'s self, config: &'s Config, commands: &'s CommandTable) -> Environment<'s> {
+        Environment { config, commands, cache: &self.cache }
     }
 
     /// Calls `work` with a thread's VMs. Fails while a script runs on the thread.

@@ -133,7 +133,7 @@ pub fn follow(engine: &Engine, listeners: &Arc<Listeners>) {
         ("tls-port", "Unable to listen on this port. Check server logs."),
     ] {
         let listeners = Arc::clone(listeners);
-        let first_loop = Arc::clone(&engine.mailboxes[0]);
+        let first_loop = Arc::clone(&engine.clients.mailboxes[0]);
         engine.config.on_change(&[name], move |config| {
             let opened = open_tcp(config, &listeners);
             first_loop.send(Message::Reconfigure);

@@ -168,13 +168,13 @@ fn serve(config: &Arc<Config>, arguments: &braid_config::Arguments) -> Result<()
     match &loaded {
         Ok(()) => {
             listeners::announce(config);
-            if !engine.shutdown.load(Relaxed) {
-                engine.supervisor.ready();
+            if !engine.shutdown.is_requested() {
+                engine.process.supervisor.ready();
             }
         }
         Err(error) => {
-            engine.supervisor.status(error);
-            engine.request_shutdown();
+            engine.process.supervisor.status(error);
+            engine.shutdown.request();
         }
     }
     threads.join()?;
@@ -218,7 +218,8 @@ fn define_users(engine: &Engine, loaded: &braid_config::Loaded) -> Result<(), St
         .map_err(|(number, error)| loaded.users[number].place.error(error).to_string())
 }
 
-/// Whether there is something to be loaded. If not, the first clients are not to be told to wait for it.
+/// Whether there is something to be loaded. If not, the first clients are not to be told to wait
+/// for it.
 fn is_load_due(config: &Config) -> bool {
     // Whatever keeps us from looking is for the load to find and to tell.
     config.appendonly() || std::path::Path::new(&*config.dbfilename()).try_exists().unwrap_or(true)
@@ -227,7 +228,7 @@ fn is_load_due(config: &Config) -> bool {
 /// Loads the data, if there are any, and has the service manager wait for it. A replica follows its
 /// primary then.
 fn load_supervised(engine: &Engine, is_load_due: bool) -> Result<(), String> {
-    engine.remove_left_over_files();
+    braid_engine::saving::remove_left_over_files(&engine.config);
     if !is_load_due {
         start_active(engine)?;
         engine.start_link();
@@ -236,7 +237,7 @@ fn load_supervised(engine: &Engine, is_load_due: bool) -> Result<(), String> {
     }
     let progress = &engine.persistence.progress;
     let status = || progress.active.load(Relaxed).then(|| format!("Loading: {:.1} %", progress.percent()));
-    engine.supervisor.patiently(status, || load(engine))?;
+    engine.process.supervisor.patiently(status, || load(engine))?;
     start_active(engine)?;
     engine.start_link();
     engine.start_group().map_err(|error| error.to_string())
@@ -308,12 +309,12 @@ fn load_append_only(engine: &Engine) -> Result<(), String> {
 fn stop_loops_on_shutdown(engine: &Arc<Engine>, listeners: &Arc<Listeners>) {
     let weak = Arc::downgrade(engine);
     let listeners = Arc::clone(listeners);
-    *engine.on_shutdown.write() = Some(Box::new(move || {
+    engine.shutdown.on_request(move || {
         listeners.retain(|_| false);
         if let Some(engine) = weak.upgrade() {
-            engine.mailboxes.tell_all(|| Message::Stop);
+            engine.clients.mailboxes.tell_all(|| Message::Stop);
         }
-    }));
+    });
 }
 
 #[cfg(test)]

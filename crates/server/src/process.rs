@@ -121,10 +121,10 @@ pub fn watch_signals(engine: &Arc<Engine>) -> Result<Handle, String> {
                 continue;
             }
             let name = if signal == SIGINT { "SIGINT" } else { "SIGTERM" };
-            if !engine.shutdown_state.schedule() {
+            if !engine.shutdown.schedule() {
                 if signal == SIGINT {
                     log::warn!("You insist... exiting now.");
-                    engine.remove_unfinished_saves();
+                    braid_engine::saving::remove_unfinished_saves();
                     std::process::exit(1);
                 }
                 continue;
@@ -149,7 +149,7 @@ pub fn watch_signals(engine: &Arc<Engine>) -> Result<Handle, String> {
 /// Ends the server, if the request is not taken back.
 fn shut_down_by_signal(engine: &Engine, name: &str, flags: ShutdownFlags) {
     // While periodic work is held (DEBUG PAUSE-CRON) this is, too.
-    while engine.debug.cron_paused.load(Relaxed) && engine.shutdown_state.is_scheduled() {
+    while engine.debug.cron_paused.load(Relaxed) && engine.shutdown.is_scheduled() {
         std::thread::sleep(Duration::from_millis(10));
     }
     let save = match (flags.has(ShutdownFlags::SAVE), flags.has(ShutdownFlags::NOSAVE)) {

@@ -77,9 +77,9 @@ fn watch(engine: &Weak<Engine>, state: &Mutex<State>, changed: &Condvar) {
             state.period
         };
         let Some(engine) = engine.upgrade() else { return };
-        seen.resize(engine.thread_count(), None);
+        seen.resize(engine.clients.mailboxes.thread_count(), None);
         for (slot, seen) in seen.iter_mut().enumerate() {
-            let commands = engine.threads[slot].executed.get();
+            let commands = engine.telemetry.threads[slot].executed.get();
             if !engine.keyspace.gate.is_at_work(slot) {
                 *seen = None;
                 continue;
@@ -88,7 +88,7 @@ fn watch(engine: &Weak<Engine>, state: &Mutex<State>, changed: &Condvar) {
                 Some(seen) if seen.commands == commands => {
                     if !seen.told && seen.since.elapsed() >= period {
                         seen.told = true;
-                        report(engine.threads[slot].task.load(Relaxed), seen.since.elapsed());
+                        report(engine.telemetry.threads[slot].task.load(Relaxed), seen.since.elapsed());
                     }
                 }
                 _ => *seen = Some(Seen { commands, since: Instant::now(), told: false }),

@@ -16,6 +16,7 @@ pub mod monitor;
 pub mod rates;
 pub mod slot_stats;
 pub mod stats;
+pub mod telemetry;
 
 use braid_spec::Command;
 use smallvec::SmallVec;
@@ -27,6 +28,7 @@ pub use latency::LatencyMonitor;
 pub use rates::{LinkBytes, Rates};
 pub use slot_stats::{SlotCost, SlotStats};
 pub use stats::{ThreadStats, Threads};
+pub use telemetry::Telemetry;
 
 /// Cost of a command.
 #[derive(Clone, Copy, Default)]

@@ -5,9 +5,10 @@
 //! thread and are made when the thread first counts: a server that counts nothing has none.
 
 use braid_base::Padded;
-use braid_base::crc::HASH_SLOTS;
+use braid_base::crc::{HASH_SLOTS, key_hash_slot};
 use braid_base::slots::Slots;
 use braid_clients::THREADS_MAX;
+use braid_clients::describe::request_bytes;
 use braid_keyspace::counters::Counter;
 
 /// A thread's counters of one slot.
@@ -51,6 +52,13 @@ impl SlotStats {
         counters.nanos.add(cost.nanos);
         counters.bytes_in.add(cost.bytes_in);
         counters.bytes_out.add(cost.bytes_out);
+    }
+
+    /// Adds a message to so many subscribers of a shard channel; only the thread itself may.
+    pub fn add_shard_message(&self, thread: usize, channel: &[u8], message: &[u8], receivers: usize) {
+        // Pushes are as long as the arrays that clients of RESP2 get.
+        let bytes_out = (receivers * request_bytes(&[b"smessage", channel, message])) as u64;
+        self.add(thread, key_hash_slot(channel), SlotCost { bytes_out, ..SlotCost::default() });
     }
 
     /// What a slot has cost since it came here, or since the last reset.

@@ -175,9 +175,10 @@ fn measure_sampling(sample: u32) -> (f64, f64) {
         if is_on {
             let wish = Wish { cpu: true, net: true, count: 10, sample, duration_ms: None };
             assert!(
-                engine
-                    .hot_keys
-                    .start(&engine.threads, wish, |threads| Totals::of(threads, Default::default()))
+                engine.telemetry.hot_keys.start(&engine.telemetry.threads, wish, |threads| Totals::of(
+                    threads,
+                    Default::default()
+                ))
             );
         }
         let (start, mut commands) = (processor_nanos(), 0);
@@ -190,8 +191,8 @@ fn measure_sampling(sample: u32) -> (f64, f64) {
         let nanos = (processor_nanos() - start) as f64 / commands as f64;
         best[usize::from(is_on)] = best[usize::from(is_on)].min(nanos);
         if is_on {
-            let report = engine.hot_keys.report(&engine.threads).expect("it was sampled");
-            assert!(!report.by_cpu.is_empty() && engine.hot_keys.stop(&engine.threads));
+            let report = engine.telemetry.hot_keys.report(&engine.telemetry.threads).expect("it was sampled");
+            assert!(!report.by_cpu.is_empty() && engine.telemetry.hot_keys.stop(&engine.telemetry.threads));
         }
     }
     (best[0], best[1])

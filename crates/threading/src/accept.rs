@@ -136,8 +136,8 @@ fn admit(engine: &Engine, loads: &LoopLoads, listener: &Listener, connection: Co
             refuse(&socket, text)
         }
     };
-    if engine.clients.count() >= engine.config.maxclients() as usize {
-        engine.clients.rejected.fetch_add(1, Relaxed);
+    if engine.clients.registry.count() >= engine.config.maxclients() as usize {
+        engine.clients.registry.rejected.fetch_add(1, Relaxed);
         refuse(b"-ERR max number of clients reached\r\n");
         return;
     }
@@ -146,7 +146,7 @@ fn admit(engine: &Engine, loads: &LoopLoads, listener: &Listener, connection: Co
         && engine.acl.default_user().no_password
         && peer.is_some_and(|peer| !is_loopback(peer.ip()))
     {
-        engine.clients.rejected.fetch_add(1, Relaxed);
+        engine.clients.registry.rejected.fetch_add(1, Relaxed);
         refuse(PROTECTED);
         return;
     }
@@ -160,16 +160,16 @@ fn admit(engine: &Engine, loads: &LoopLoads, listener: &Listener, connection: Co
     let address = peer.map_or_else(unix, Address::Tcp);
     let local_address = local.map_or_else(unix, Address::Tcp);
     let now = braid_base::clock::unix_ms();
-    let id = engine.clients.next_id();
+    let id = engine.clients.registry.next_id();
     let record = Arc::new(ClientRecord::new(id, socket.as_raw_fd(), address, local_address, now));
     let assigning = loads.assign();
     let target = assigning.least();
     assigning.take(target);
     record.io_thread.store(target as u32, Relaxed);
-    record.set_mailbox(&engine.mailboxes[target]);
-    engine.clients.accepted.fetch_add(1, Relaxed);
-    engine.clients.add(Arc::clone(&record));
-    engine.mailboxes[target].send(Message::Accepted(Accepted { socket, is_tls, record }));
+    record.set_mailbox(&engine.clients.mailboxes[target]);
+    engine.clients.registry.accepted.fetch_add(1, Relaxed);
+    engine.clients.registry.add(Arc::clone(&record));
+    engine.clients.mailboxes[target].send(Message::Accepted(Accepted { socket, is_tls, record }));
 }
 
 const PROTECTED: &[u8] = b"-DENIED Braid is running in protected mode because protected mode is enabled and no password is set \
@@ -214,7 +214,7 @@ mod tests {
         listeners.add(listener);
         let token = listeners.entries.lock()[0].token;
         (0..9).for_each(|_| connect());
-        let accepted = || engine.clients.accepted.load(Relaxed);
+        let accepted = || engine.clients.registry.accepted.load(Relaxed);
         std::iter::from_fn(|| {
             let before = accepted();
             assert_eq!(listeners.accept(&engine, &loads, token), AcceptOutcome::Fine);

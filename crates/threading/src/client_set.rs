@@ -73,7 +73,7 @@ impl Settings {
     /// Whether memory is short at present.
     #[inline]
     pub fn is_memory_short(engine: &Engine) -> bool {
-        engine.attention.get() & MEMORY_LIMIT != 0 && engine.over_limit.is_short()
+        engine.attention.get() & MEMORY_LIMIT != 0 && engine.memory.over_limit.is_short()
     }
 
     /// Pending reply bytes beyond which a client is closed at once; 0 = never.

@@ -11,6 +11,7 @@ use braid_clients::client_flags;
 use braid_engine::memory::make_room;
 use braid_engine::{Engine, Worker, dispatch};
 use braid_keyspace::expiry;
+use braid_telemetry::LinkBytes;
 
 use crate::client_set::ClientSet;
 
@@ -78,13 +79,13 @@ impl Cron {
 
     fn end_rest(&mut self, engine: &Engine) {
         self.resting = false;
-        engine.threads[self.slot].resting.store(false, Relaxed);
+        engine.telemetry.threads[self.slot].resting.store(false, Relaxed);
     }
 
     /// Runs the tasks that are due. Called outside the gate.
     pub fn run(&mut self, engine: &Engine, worker: &mut Worker, clients: &mut ClientSet, now_ms: i64) {
         if self.slot == 0 {
-            engine.pause.end_in_time(&engine.attention, &engine.mailboxes, now_ms);
+            engine.clients.pause.end_in_time(&engine.attention, &engine.clients.mailboxes, now_ms);
         }
         if now_ms < self.next_ms {
             return;
@@ -100,8 +101,11 @@ impl Cron {
         }
         if self.slot == 0 {
             engine.keyspace.tick(now_ms);
-            engine.sample_rates(clock::unix_us());
-            engine.hot_keys.end_if_due(&engine.threads, now_ms);
+            let (received, sent) = (&engine.replication.link.received_bytes, &engine.replication.sent_bytes);
+            let links = LinkBytes { received: received.load(Relaxed), sent: sent.load(Relaxed) };
+            engine.telemetry.sample_rates(links, clock::unix_us());
+            engine.memory.note_peak();
+            engine.telemetry.hot_keys.end_if_due(&engine.telemetry.threads, now_ms);
         }
         if self.slot == 0 {
             engine.save_if_due(now_ms);
@@ -114,7 +118,7 @@ impl Cron {
             return;
         }
         worker.begin_batch();
-        let paused = engine.attention.get() & PAUSED != 0 && engine.pause.current(now_ms).is_some();
+        let paused = engine.attention.get() & PAUSED != 0 && engine.clients.pause.current(now_ms).is_some();
         // A dataset being loaded must stay as it was when it was written.
         let is_loading = engine.attention.get() & LOADING != 0;
         if !paused && !is_loading {
@@ -132,7 +136,7 @@ impl Cron {
                 engine.keyspace.expire_own(&mut worker.context, now_ms);
             }
             if !is_loading {
-                engine.big_keys.step(&engine.keyspace, now_ms);
+                engine.telemetry.big_keys.step(&engine.keyspace, now_ms);
             }
         }
         dispatch::follow_up(engine, worker);
@@ -146,7 +150,7 @@ impl Cron {
         if quiet && !timeouts && clients.lingering.is_empty() && self.next_ms == now_ms + period {
             self.rest(engine, now_ms);
         }
-        engine.threads[self.slot].cron_nanos.add(Ticks::now().nanos_since(start));
+        engine.telemetry.threads[self.slot].cron_nanos.add(Ticks::now().nanos_since(start));
     }
 
     /// Puts the next run off: nothing happens, so waking up ten times a second would be a waste.
@@ -158,7 +162,7 @@ impl Cron {
         let due = expiry::next_due(&engine.keyspace).unwrap_or(i64::MAX);
         self.next_ms = due.min(now_ms.saturating_add(rest_ms)).max(self.next_ms);
         self.resting = true;
-        engine.threads[self.slot].resting.store(true, Relaxed);
+        engine.telemetry.threads[self.slot].resting.store(true, Relaxed);
     }
 
     fn expire(&mut self, engine: &Engine, worker: &mut Worker, now_ms: i64) {
@@ -167,7 +171,7 @@ impl Cron {
         // Each loop expires its own share of the shards. The first loop that is awake also expires
         // the shares of resting loops, which may have gone to rest before a key there got its
         // expiry.
-        let is_resting = |slot: usize| engine.threads[slot].resting.load(Relaxed);
+        let is_resting = |slot: usize| engine.telemetry.threads[slot].resting.load(Relaxed);
         let is_first_awake = !(0..self.slot).any(|slot| !is_resting(slot));
         let others = (0..self.loops).filter(|&slot| slot != self.slot && is_first_awake && is_resting(slot));
         'shares: for slot in std::iter::once(self.slot).chain(others) {
@@ -189,13 +193,13 @@ impl Cron {
         let spent = Ticks::now().nanos_since(start) / 1_000_000;
         let threshold = engine.config.latency_monitor_threshold_milliseconds();
         if threshold > 0 && spent >= threshold {
-            engine.latency.add("expire-cycle", now_ms / 1000, spent as u32);
+            engine.telemetry.latency.add("expire-cycle", now_ms / 1000, spent as u32);
         }
     }
 
     /// Frees memory kept for reuse after the loop has had little use for it for a while.
     fn release_spare(&mut self, engine: &Engine, clients: &mut ClientSet, now_ms: i64) {
-        let stats = &engine.threads[self.slot];
+        let stats = &engine.telemetry.threads[self.slot];
         // After a reset of the statistics this looks like much, once.
         let done = stats.executed.get().wrapping_add(stats.writes.get());
         if done.wrapping_sub(std::mem::replace(&mut self.done, done)) > CALM_MAX {
@@ -290,11 +294,11 @@ mod tests {
         let worker = engine.worker(0);
         let mut rig = Rig {
             worker,
-            clients: ClientSet::new(settings, Arc::clone(&engine.client_bytes)),
+            clients: ClientSet::new(settings, Arc::clone(&engine.clients.bytes)),
             cron: Cron::new(0, 2),
             engine,
         };
-        rig.engine.threads[1].resting.store(true, Relaxed);
+        rig.engine.telemetry.threads[1].resting.store(true, Relaxed);
         // The first run follows activity, the second one finds none.
         rig.run(now_ms - 100);
         rig.run(now_ms);
@@ -327,7 +331,7 @@ mod tests {
         rig.set(200, now + 10);
         rig.cron.note_activity(&rig.engine);
         assert!(rig.cron.wait_ms(clock::unix_ms()) <= 100, "the turn comes at its usual time");
-        assert!(!rig.engine.threads[0].resting.load(Relaxed));
+        assert!(!rig.engine.telemetry.threads[0].resting.load(Relaxed));
         // The other loop has been resting since before the keys came: its share is expired as well.
         rig.run(rig.cron.next_ms.max(now + 11));
         assert_eq!(rig.engine.keyspace.len(0), (0, 0));
@@ -350,7 +354,7 @@ mod tests {
         let start = clock::unix_ms();
         let mut rig = at_rest(start);
         rig.clients.keep_spare(1 << 20);
-        let executed = |rig: &Rig, count: u64| rig.engine.threads[0].executed.add(count);
+        let executed = |rig: &Rig, count: u64| rig.engine.telemetry.threads[0].executed.add(count);
         // Busy: nothing is freed, however long it lasts.
         let mut now = start + 1000;
         for _ in 0..50 {
@@ -375,7 +379,7 @@ mod tests {
     fn loops_that_are_awake_see_to_their_own_shares() {
         let now = clock::unix_ms();
         let mut rig = at_rest(now);
-        rig.engine.threads[1].resting.store(false, Relaxed);
+        rig.engine.telemetry.threads[1].resting.store(false, Relaxed);
         rig.set(200, now + 10);
         rig.run(now + 200);
         let (left, _) = rig.engine.keyspace.len(0);

@@ -116,12 +116,12 @@ impl<M: Model> EventLoop<M> {
         model: M,
     ) -> std::io::Result<EventLoop<M>> {
         let poller = Poller::on(epoll);
-        poller.add(engine.mailboxes[slot].notifier(), MAILBOX, Interest::Read)?;
+        poller.add(engine.clients.mailboxes[slot].notifier(), MAILBOX, Interest::Read)?;
         if slot == 0 {
             listeners.poll(&poller);
         }
         let worker = engine.worker(slot);
-        let clients = ClientSet::new(Settings::of(&engine), Arc::clone(&engine.client_bytes));
+        let clients = ClientSet::new(Settings::of(&engine), Arc::clone(&engine.clients.bytes));
         Ok(EventLoop {
             cron: Cron::new(slot, loads.loops()),
             balance: Balance::new(slot, &loads),
@@ -166,7 +166,7 @@ impl<M: Model> EventLoop<M> {
     }
 
     pub(crate) fn stats(&self) -> &ThreadStats {
-        &self.engine.threads[self.slot]
+        &self.engine.telemetry.threads[self.slot]
     }
 
     fn turn(&mut self) {
@@ -309,7 +309,7 @@ impl<M: Model> EventLoop<M> {
             wait = wait.min((at - now).max(0));
         }
         if self.engine.attention.get() & PAUSED != 0
-            && let Some((_, until)) = self.engine.pause.current(now)
+            && let Some((_, until)) = self.engine.clients.pause.current(now)
         {
             wait = wait.min((until - now).max(1));
         }
@@ -372,7 +372,7 @@ impl<M: Model> EventLoop<M> {
         let now = self.worker.now_ms();
         let mut list = std::mem::take(&mut self.clients.to_write);
         for place in list.drain(..) {
-            self.clients.write(&self.engine.threads[self.slot], place);
+            self.clients.write(&self.engine.telemetry.threads[self.slot], place);
             self.update_interest(place, now);
         }
         self.clients.to_write = list;

@@ -16,7 +16,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
 use std::thread::JoinHandle;
 
 use braid_base::plural::plural;
@@ -53,7 +52,7 @@ impl Pool {
     /// Starts as many threads as the engine has slots for. From then on their number follows the
     /// configuration.
     pub(crate) fn new(engine: &Arc<Engine>, loads: Arc<LoopLoads>, start: Starter) -> io::Result<Arc<Pool>> {
-        let count = engine.thread_count();
+        let count = engine.clients.mailboxes.thread_count();
         let others: Vec<_> = (1..count).map(&start).collect::<io::Result<_>>()?;
         let threads = std::iter::once(None).chain(others.into_iter().map(Some)).collect();
         // A change requested while the first thread starts is only recorded.
@@ -132,9 +131,9 @@ impl Pool {
                     Err(error) => self.give_up(present, &error),
                 }
             }
-            if self.engine.shutdown.load(SeqCst) {
+            if self.engine.shutdown.is_requested() {
                 // Threads that have just been started may have missed the message.
-                self.engine.mailboxes.tell_all(|| Message::Stop);
+                self.engine.clients.mailboxes.tell_all(|| Message::Stop);
             }
         }
     }
@@ -175,7 +174,12 @@ impl Pool {
 
     /// Wakes all loops, so that they notice that the number of threads has changed.
     fn wake_all(&self) {
-        self.engine.mailboxes.iter().take(self.engine.thread_count()).for_each(|mailbox| mailbox.ring());
+        self.engine
+            .clients
+            .mailboxes
+            .iter()
+            .take(self.engine.clients.mailboxes.thread_count())
+            .for_each(|mailbox| mailbox.ring());
     }
 }
 
@@ -201,7 +205,7 @@ mod tests {
             Ok(std::thread::spawn(|| ()))
         });
         let pool = Pool::new(&engine, loads, starter).expect("threads");
-        assert_eq!((engine.thread_count(), pool.state.lock().threads.len()), (3, 3));
+        assert_eq!((engine.clients.mailboxes.thread_count(), pool.state.lock().threads.len()), (3, 3));
         pool.join().expect("all have ended");
     }
 }

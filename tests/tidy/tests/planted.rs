@@ -62,6 +62,18 @@ fn tree() -> BTreeMap<String, String> {
     CLEAN.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect()
 }
 
+/// What is reported of these files, each of which says its licence.
+fn judge(mut files: BTreeMap<String, String>) -> Vec<Violation> {
+    for (path, text) in files.iter_mut().filter(|(path, _)| !path.ends_with(".md")) {
+        let comment = if path.ends_with(".rs") { "//" } else { "#" };
+        let line = format!("{comment} SPDX-License-Identifier: BSD-3-Clause\n");
+        // Behind the interpreter of a script.
+        let at = if text.starts_with("#!/") { text.find('\n').map_or(text.len(), |end| end + 1) } else { 0 };
+        text.insert_str(at, &line);
+    }
+    check(&Tree::new(files))
+}
+
 /// What is reported with this text put in front of, or as, a file.
 fn planted(path: &str, text: &str) -> Vec<Violation> {
     let mut files = tree();
@@ -73,7 +85,7 @@ fn planted(path: &str, text: &str) -> Vec<Violation> {
     } else {
         file.push_str(text);
     }
-    check(&Tree::new(files))
+    judge(files)
 }
 
 /// The offence, and no other, is reported at this place.
@@ -90,7 +102,7 @@ fn reports(path: &str, text: &str, rule: &str, place: &str) {
 
 #[test]
 fn a_clean_tree_has_no_offences() {
-    assert_eq!(check(&Tree::new(tree())), []);
+    assert_eq!(judge(tree()), []);
 }
 
 #[test]
@@ -145,7 +157,7 @@ fn circle_of_three_files() {
     files.insert(module("a"), "use crate::b::B; pub struct A;".to_owned());
     files.insert(module("b"), "pub struct B(crate::c::C);".to_owned());
     files.insert(module("c"), "pub fn c() -> C { m!(super::a::A) }".to_owned());
-    let found = check(&Tree::new(files));
+    let found = judge(files);
     assert_eq!(found.len(), 3, "{found:?}");
     assert!(found.iter().all(|one| one.rule == "circle" && one.message.contains("3 files")), "{found:?}");
 }
@@ -158,8 +170,9 @@ fn module_and_child_may_import_each_other() {
 #[test]
 fn long_file() {
     let file = "crates/base/src/bytes.rs";
-    reports(file, &"\n".repeat(800), "file-length", file);
-    assert_eq!(planted(file, &"\n".repeat(799)), []);
+    // Its own line, and that of its licence.
+    reports(file, &"\n".repeat(799), "file-length", file);
+    assert_eq!(planted(file, &"\n".repeat(798)), []);
 }
 
 #[test]
@@ -216,7 +229,7 @@ fn listed_file_without_unsafe() {
     files.insert("crates/keyspace/src/entry.rs".to_owned(), "mod block;\npub struct Entry;\n".to_owned());
     let root = "use braid_base::Text;\nunsafe extern \"C\" {}\n";
     files.insert("crates/keyspace/src/lib.rs".to_owned(), root.to_owned());
-    let found = check(&Tree::new(files));
+    let found = judge(files);
     let places: Vec<&str> = found.iter().map(|one| one.place.as_str()).collect();
     assert_eq!(places, ["CONTRIBUTING.md", "crates/keyspace/src/lib.rs"]);
 }
@@ -226,7 +239,7 @@ fn crate_without_unsafe_that_does_not_forbid_it() {
     let mut files = tree();
     let root = "crates/base/src/lib.rs";
     files.insert(root.to_owned(), "pub mod bytes;\n".to_owned());
-    let found = check(&Tree::new(files));
+    let found = judge(files);
     assert_eq!(found.len(), 1);
     assert_eq!((found[0].rule, found[0].place.as_str()), ("unsafe-forbid", root));
 }
@@ -250,6 +263,17 @@ fn command_recognised_by_its_name() {
 }
 
 #[test]
+fn source_without_its_licence() {
+    for path in ["crates/base/src/other.rs", "deploy/other.yaml", "tests/other"] {
+        let without = BTreeMap::from([(path.to_owned(), "#!/bin/sh\n".to_owned())]);
+        let found = check(&Tree::new(without.clone()));
+        let found: Vec<_> = found.iter().map(|one| (one.rule, one.place.as_str())).collect();
+        assert_eq!(found, [("licence", path)]);
+        assert_eq!(judge(without), [], "{path}");
+    }
+}
+
+#[test]
 fn workflow_naming_what_is_not_there() {
     let workflow = ".github/workflows/nightly.yml";
     for call in ["tests/none", "tests/nightly mirri", "FAST=1 tests/nightly --fast", "cd .; tests/gone x"] {
@@ -266,7 +290,7 @@ fn workflow_without_a_piece_of_the_nightly_script() {
     let mut files = tree();
     let nightly = files.get_mut("tests/nightly").expect("the script");
     *nightly = nightly.replace("miri crash", "miri crash jepsen");
-    let found = check(&Tree::new(files));
+    let found = judge(files);
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0].rule == "workflows" && found[0].message.contains("jepsen is not in the matrix"));
 }

@@ -157,15 +157,16 @@ impl<'a> Filters<'a> {
         self.tests.push((test, negated));
     }
 
-    /// The clients that pass, by number; if numbers are asked for, in the order in which they were given.
+    /// The clients that pass, by number; if numbers are asked for, in the order in which they were
+    /// given.
     pub(super) fn select(&self, call: &Call) -> Vec<Arc<ClientRecord>> {
         let ids = self.tests.iter().find_map(|(test, negated)| match test {
             Test::Ids(ids) if !negated => Some(ids),
             _ => None,
         });
         let mut records = match ids {
-            Some(ids) => ids.iter().filter_map(|id| call.engine.clients.get(*id)).collect(),
-            None => call.engine.clients.all(),
+            Some(ids) => ids.iter().filter_map(|id| call.engine.clients.registry.get(*id)).collect(),
+            None => call.engine.clients.registry.all(),
         };
         let (now, own) = (call.clock_ms(), call.session.id());
         records.retain(|record| {

@@ -161,7 +161,7 @@ fn a_killed_client_is_told_and_gone() {
     assert!(matches!(mailbox.take(), Some(Message::Kill(2))));
     assert!(mailbox.take().is_none() && record.has(client_flags::CLOSE_NOW));
     assert_eq!(listed(&mut tester, ""), "1 3");
-    assert_eq!(tester.engine.clients.count(), 2);
+    assert_eq!(tester.engine.clients.registry.count(), 2);
     tester.check(&[("CLIENT KILL TYPE normal LIB-NAME lib", ":1\r\n")]);
     assert_eq!(listed(&mut tester, ""), "1");
     assert!(!tester.session(0).close_after_reply);
@@ -171,8 +171,8 @@ fn a_killed_client_is_told_and_gone() {
 fn forms_of_kill() {
     let mut tester = Tester::new();
     let path = Address::Unix("/tmp/s".into());
-    let id = tester.engine.clients.next_id();
-    tester.engine.clients.add(Arc::new(ClientRecord::new(id, 9, path.clone(), path, 0)));
+    let id = tester.engine.clients.registry.next_id();
+    tester.engine.clients.registry.add(Arc::new(ClientRecord::new(id, 9, path.clone(), path, 0)));
     tester.check(&[
         ("CLIENT KILL 1.2.3.4:5", "-ERR No such client\r\n"),
         ("CLIENT KILL ID 0", "-ERR client-id should be greater than 0\r\n"),
@@ -255,8 +255,9 @@ fn pausing() {
     ]);
     std::thread::sleep(std::time::Duration::from_millis(205));
     tester.check(&[("GET k", "$1\r\nw\r\n")]);
-    let messages: Vec<_> = tester.engine.mailboxes.iter().filter_map(|mailbox| mailbox.take()).collect();
-    assert_eq!(messages.len(), tester.engine.thread_count());
+    let messages: Vec<_> =
+        tester.engine.clients.mailboxes.iter().filter_map(|mailbox| mailbox.take()).collect();
+    assert_eq!(messages.len(), tester.engine.clients.mailboxes.thread_count());
     assert!(messages.iter().all(|message| matches!(message, Message::Resume)));
 }
 

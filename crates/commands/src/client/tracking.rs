@@ -64,7 +64,8 @@ fn parse(call: &Call) -> Result<Tracking, CommandError> {
                     ));
                 }
                 let id = number::parse_i64(id).ok_or(CommandError::NotAnInteger)?;
-                let target = u64::try_from(id).ok().filter(|&id| call.engine.clients.get(id).is_some());
+                let target =
+                    u64::try_from(id).ok().filter(|&id| call.engine.clients.registry.get(id).is_some());
                 wanted.redirect = target
                     .ok_or(CommandError::text("ERR The client ID you want redirect to does not exist"))?;
                 rest = after;

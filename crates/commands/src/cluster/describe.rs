@@ -17,6 +17,7 @@ use braid_config::{ClusterEndpointType, Config};
 use braid_engine::Call;
 use braid_engine::cluster_map::ClusterView;
 use braid_engine::cluster_node::{ClusterNode, bus_port, port};
+use braid_engine::dispatch::slots::is_over_tls;
 use braid_engine::forwarding::peers::Forwarding;
 use braid_group::cluster::{Health, MapNode, ShardSlots, SlotSet};
 use braid_resp::reply::ReplyBuffer;
@@ -60,7 +61,7 @@ impl<'c> Picture<'c> {
     fn of(call: &Call<'c, '_>) -> Result<Picture<'c>, CommandError> {
         let (own, engine) = (node_of(call)?, call.engine);
         let config = &*engine.config;
-        let is_tls = engine.is_over_tls(&call.session.record);
+        let is_tls = is_over_tls(&engine.config, &call.session.record);
         let view = own.map.as_ref().map(|map| map.view());
         let shards = match &view {
             Some(view) => shards_of(call, own, view),

@@ -69,7 +69,7 @@ impl Figures {
     fn of(engine: &Engine, slot: u16) -> Figures {
         let keyspace = &engine.keyspace;
         let keys = (0..keyspace.databases()).map(|db| keyspace.slot_len(slot, db)).sum();
-        Figures { slot, keys, cost: engine.slot_stats.of(slot), bytes: 0 }
+        Figures { slot, keys, cost: engine.telemetry.slot_stats.of(slot), bytes: 0 }
     }
 }
 

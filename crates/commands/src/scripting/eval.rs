@@ -105,7 +105,7 @@ fn evaluate_on(
     keys: &[&[u8]],
     args: &[&[u8]],
 ) -> CommandResult {
-    let environment = call.engine.script_environment();
+    let environment = call.engine.scripts.environment(&call.engine.config, &call.engine.commands);
     let compiled = match by {
         By::Body => vms.by_body(&environment, call.args[1], false, call.clock_ms())?,
         By::Sha => vms.by_sha(&environment, call.args[1], call.clock_ms())?,
@@ -127,7 +127,12 @@ fn evaluate_on(
 fn load(call: &mut Call) -> CommandResult {
     let (scripts, slot) = (&call.engine.scripts, call.keyspace.context.slot);
     let compiled = scripts.with_vms(slot, |vms| {
-        vms.by_body(&call.engine.script_environment(), call.args[2], true, call.clock_ms())
+        vms.by_body(
+            &call.engine.scripts.environment(&call.engine.config, &call.engine.commands),
+            call.args[2],
+            true,
+            call.clock_ms(),
+        )
     })??;
     call.reply.bulk(compiled.script.name.as_bytes());
     Ok(())
@@ -163,7 +168,7 @@ fn flush(call: &mut Call) -> CommandResult {
 }
 
 fn kill(call: &mut Call) -> CommandResult {
-    call.engine.busy.kill(ScriptKind::Script)?;
+    call.engine.clients.busy.kill(ScriptKind::Script)?;
     call.reply.ok();
     Ok(())
 }

@@ -264,11 +264,11 @@ fn list(call: &mut Call) -> CommandResult {
 }
 
 fn stats(call: &mut Call) -> CommandResult {
-    let running = call.engine.busy.current_of(ScriptKind::Function);
-    if running.is_none() && call.engine.busy.current_of(ScriptKind::Script).is_some() {
+    let running = call.engine.clients.busy.current_of(ScriptKind::Function);
+    if running.is_none() && call.engine.clients.busy.current_of(ScriptKind::Script).is_some() {
         return Err(CommandError::text(ScriptKind::Script.busy_error()));
     }
-    let figures = call.engine.scripts.cache.figures(call.engine.thread_count());
+    let figures = call.engine.scripts.cache.figures(call.engine.clients.mailboxes.thread_count());
     let reply = &mut *call.reply;
     reply.map(2);
     reply.bulk(b"running_script");
@@ -297,7 +297,7 @@ fn stats(call: &mut Call) -> CommandResult {
 }
 
 fn kill(call: &mut Call) -> CommandResult {
-    call.engine.busy.kill(ScriptKind::Function)?;
+    call.engine.clients.busy.kill(ScriptKind::Function)?;
     call.reply.ok();
     Ok(())
 }

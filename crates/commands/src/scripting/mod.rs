@@ -84,7 +84,7 @@ pub const COMMANDS: &[Row] = &[
 
 /// What INFO tells of scripts.
 pub fn figures(engine: &Engine) -> Figures {
-    engine.scripts.cache.figures(engine.thread_count())
+    engine.scripts.cache.figures(engine.clients.mailboxes.thread_count())
 }
 
 /// Has the counters among them begin anew (CONFIG RESETSTAT).

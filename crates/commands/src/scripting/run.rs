@@ -100,7 +100,8 @@ pub(super) fn declared(flags: ScriptFlags) -> Option<Flags> {
 pub(super) fn check(call: &Call, program: &Program<'_>) -> CommandResult {
     let flags = program.flags;
     let attention = call.engine.attention.get();
-    // Scripts that declare nothing are refused as a whole, too: not at the first key that they read.
+    // Scripts that declare nothing are refused as a whole, too: not at the first key that they
+    // read.
     if attention & STALE != 0 && !call.session.is_replay && !flags.has(ScriptFlags::ALLOW_STALE) {
         return Err(CommandError::text(script::NO_LINK));
     }
@@ -201,15 +202,15 @@ impl Attempt<'_> {
     /// The run is over. The world goes on before.
     fn end_visible(&mut self, engine: &Engine) {
         let Some(running) = self.running.take() else { return };
-        engine.busy.end(&running);
+        engine.clients.busy.end(&running);
         // Those who could not be served meanwhile.
-        engine.mailboxes.tell_all(|| Message::Resume);
+        engine.clients.mailboxes.tell_all(|| Message::Resume);
     }
 
     fn run(&mut self, call: &mut Call) -> Result<Ended, CommandError> {
         let (engine, db, now) = (call.engine, call.keyspace.db(), call.now());
         let keyspace = &engine.keyspace;
-        let stats = &engine.threads[call.keyspace.context.slot];
+        let stats = &engine.telemetry.threads[call.keyspace.context.slot];
         if call.keyspace.stopped_world().is_some() {
             // Part of a transaction.
             stats.scripts_alone.add(1);
@@ -217,7 +218,7 @@ impl Attempt<'_> {
         }
         let strict = !engine.config.script_undeclared_keys();
         let program = self.program;
-        let runs_beside_others = engine.scripts_run_beside.load(Relaxed);
+        let runs_beside_others = engine.scripts.run_beside.load(Relaxed);
         let may_try = runs_beside_others
             && (strict
                 || program.reach != Reach::Anything
@@ -237,7 +238,7 @@ impl Attempt<'_> {
         let Some(world) = script::world_for(call) else {
             // If it is not busy, the dispatcher checks and runs it again.
             let text = ScriptKind::Script.busy_error();
-            return Err(engine.busy.error().unwrap_or(CommandError::text(text)));
+            return Err(engine.clients.busy.error().unwrap_or(CommandError::text(text)));
         };
         stats.scripts_alone.add(1);
         Ok(self.under_locks(call, world, db, now))
@@ -311,7 +312,8 @@ fn finish(call: &mut Call, ended: Ended, mark: Mark) -> CommandResult {
     match ended {
         Ended::Replied(mut returned) => {
             if returned.failed {
-                // As the reply of a command that fails: counted by the dispatcher, unless that has happened.
+                // As the reply of a command that fails: counted by the dispatcher, unless that has
+                // happened.
                 call.reply.truncate(mark);
                 return Err(match returned.errors.pop() {
                     Some(line) => CommandError::Bytes(line),
@@ -319,7 +321,7 @@ fn finish(call: &mut Call, ended: Ended, mark: Mark) -> CommandResult {
                 });
             }
             let slot = call.keyspace.context.slot;
-            returned.errors.iter().for_each(|line| call.engine.threads[slot].count_error(line));
+            returned.errors.iter().for_each(|line| call.engine.telemetry.threads[slot].count_error(line));
             Ok(())
         }
         Ended::Failed { line, counted: false } => Err(CommandError::Bytes(line)),
@@ -362,7 +364,7 @@ impl Hosted<'_, '_> {
         let running = self.running.get_or_insert_with(|| {
             let started = Instant::now().checked_sub(elapsed).unwrap_or_else(Instant::now);
             let running = Arc::new(Running::new(program.kind, program.name, request, started));
-            engine.busy.begin(Arc::clone(&running));
+            engine.clients.busy.begin(Arc::clone(&running));
             running
         });
         let running = Arc::clone(running);
@@ -394,7 +396,7 @@ impl Hosted<'_, '_> {
             self.engine.keyspace.gate.set_wait(Wait::Endless);
         }
         // Requests that were held back are answered now.
-        self.engine.mailboxes.tell_all(|| Message::Resume);
+        self.engine.clients.mailboxes.tell_all(|| Message::Resume);
     }
 }
 
@@ -450,7 +452,7 @@ impl Host for Hosted<'_, '_> {
         }
         let running = self.visible(elapsed);
         self.others.serve();
-        if self.engine.shutdown.load(Relaxed) {
+        if self.engine.shutdown.is_requested() {
             if !self.run.wrote {
                 return Verdict::Kill;
             }

@@ -95,7 +95,7 @@ fn kind_arg(call: &Call, index: usize) -> Result<LogKind, CommandError> {
 }
 
 fn reply_latest(call: &mut Call, kind: LogKind, count: usize) {
-    let entries = call.engine.logs.of(kind).latest(count);
+    let entries = call.engine.telemetry.logs.of(kind).latest(count);
     call.reply.array(entries.len());
     for entry in entries {
         call.reply.array(6);
@@ -129,7 +129,7 @@ fn get_of_kind(call: &mut Call) -> CommandResult {
 }
 
 fn reply_len(call: &mut Call, kind: LogKind) {
-    let len = call.engine.logs.of(kind).len();
+    let len = call.engine.telemetry.logs.of(kind).len();
     call.reply.integer(len as i64);
 }
 
@@ -145,14 +145,14 @@ fn len_of_kind(call: &mut Call) -> CommandResult {
 }
 
 fn reset(call: &mut Call) -> CommandResult {
-    call.engine.logs.of(LogKind::Slow).clear();
+    call.engine.telemetry.logs.of(LogKind::Slow).clear();
     call.reply.ok();
     Ok(())
 }
 
 fn reset_of_kind(call: &mut Call) -> CommandResult {
     let kind = kind_arg(call, 2)?;
-    call.engine.logs.of(kind).clear();
+    call.engine.telemetry.logs.of(kind).clear();
     call.reply.ok();
     Ok(())
 }

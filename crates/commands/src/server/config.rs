@@ -105,7 +105,7 @@ fn set_for_cluster(call: &mut Call, words: &[&[u8]]) -> CommandResult {
 }
 
 fn rewrite(call: &mut Call) -> CommandResult {
-    let Some(path) = &call.engine.config_file else {
+    let Some(path) = &call.engine.process.config_file else {
         return Err(CommandError::text("ERR The server is running without a config file"));
     };
     let extra =
@@ -125,24 +125,23 @@ fn reset_stat(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// Sets the counters of all threads to zero. The number of changes since the last save is no statistic and
-/// stays.
+/// Sets the counters of all threads to zero. The number of changes since the last save is no
+/// statistic and stays.
 fn reset_statistics(engine: &Engine) {
     let keyspace = &engine.keyspace;
-    let baseline = keyspace.dirty_baseline.load(Relaxed);
-    let unsaved = keyspace.total(|counters| counters.dirty.get()).wrapping_sub(baseline);
+    let unsaved = keyspace.unsaved_changes();
     keyspace.counters.iter().for_each(|counters| counters.reset());
     keyspace.dirty_baseline.store(0u64.wrapping_sub(unsaved), Relaxed);
-    engine.threads.iter().for_each(|thread| thread.reset());
-    engine.slot_stats.reset(|_| true);
+    engine.telemetry.threads.iter().for_each(|thread| thread.reset());
+    engine.telemetry.slot_stats.reset(|_| true);
     engine.acl.reset_statistics();
-    engine.clients.accepted.store(0, Relaxed);
-    engine.clients.rejected.store(0, Relaxed);
-    engine.over_limit.reset(braid_base::clock::unix_ms());
+    engine.clients.registry.accepted.store(0, Relaxed);
+    engine.clients.registry.rejected.store(0, Relaxed);
+    engine.memory.over_limit.reset(braid_base::clock::unix_ms());
     engine.replication.reset_statistics();
     keyspace.lazy_free.reset_freed();
     crate::scripting::reset_figures(engine);
-    engine.rates.lock().clear();
+    engine.telemetry.rates.lock().clear();
 }
 
 fn help(call: &mut Call) -> CommandResult {

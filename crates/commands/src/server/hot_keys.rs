@@ -56,12 +56,12 @@ fn totals(threads: &Threads) -> Totals {
 
 /// The current report.
 pub fn report(engine: &Engine) -> Option<Report> {
-    engine.hot_keys.report(&engine.threads)
+    engine.telemetry.hot_keys.report(&engine.telemetry.threads)
 }
 
 fn start(call: &mut Call) -> CommandResult {
     let wish = parse(call)?;
-    if !call.engine.hot_keys.start(&call.engine.threads, wish, totals) {
+    if !call.engine.telemetry.hot_keys.start(&call.engine.telemetry.threads, wish, totals) {
         return Err(CommandError::text("ERR hotkeys tracking is in progress already: HOTKEYS STOP ends it"));
     }
     call.reply.ok();
@@ -119,7 +119,7 @@ fn parse(call: &Call) -> Result<Wish, CommandError> {
 }
 
 fn stop(call: &mut Call) -> CommandResult {
-    if !call.engine.hot_keys.stop(&call.engine.threads) {
+    if !call.engine.telemetry.hot_keys.stop(&call.engine.telemetry.threads) {
         return Err(CommandError::text("ERR there is no hotkeys tracking in progress"));
     }
     call.reply.ok();
@@ -127,7 +127,7 @@ fn stop(call: &mut Call) -> CommandResult {
 }
 
 fn reset(call: &mut Call) -> CommandResult {
-    if !call.engine.hot_keys.reset() {
+    if !call.engine.telemetry.hot_keys.reset() {
         return Err(CommandError::text("ERR hotkeys tracking is in progress: HOTKEYS STOP ends it"));
     }
     call.reply.ok();

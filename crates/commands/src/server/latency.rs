@@ -62,7 +62,7 @@ const SUBCOMMANDS: &[Row] = &[
 ];
 
 fn named(call: &Call) -> Option<Series> {
-    call.engine.latency.get(std::str::from_utf8(call.args[2]).ok()?)
+    call.engine.telemetry.latency.get(std::str::from_utf8(call.args[2]).ok()?)
 }
 
 fn history(call: &mut Call) -> CommandResult {
@@ -77,7 +77,7 @@ fn history(call: &mut Call) -> CommandResult {
 }
 
 fn latest(call: &mut Call) -> CommandResult {
-    let all = call.engine.latency.all();
+    let all = call.engine.telemetry.latency.all();
     call.reply.array(all.len());
     for (name, series) in all {
         let (time, millis) = series.samples.back().copied().unwrap_or_default();
@@ -93,14 +93,15 @@ fn latest(call: &mut Call) -> CommandResult {
 fn reset(call: &mut Call) -> CommandResult {
     let wanted = &call.args[2..];
     let count = if wanted.is_empty() {
-        call.engine.latency.reset(&[])
+        call.engine.telemetry.latency.reset(&[])
     } else {
-        let known: Vec<String> = call.engine.latency.all().into_iter().map(|(name, _)| name).collect();
+        let known: Vec<String> =
+            call.engine.telemetry.latency.all().into_iter().map(|(name, _)| name).collect();
         let is_wanted =
             |name: &&String| wanted.iter().any(|wanted| wanted.eq_ignore_ascii_case(name.as_bytes()));
         let names: Vec<&str> = known.iter().filter(is_wanted).map(String::as_str).collect();
         // Nothing named means everything.
-        if names.is_empty() { 0 } else { call.engine.latency.reset(&names) }
+        if names.is_empty() { 0 } else { call.engine.telemetry.latency.reset(&names) }
     };
     call.reply.integer(count as i64);
     Ok(())
@@ -108,7 +109,7 @@ fn reset(call: &mut Call) -> CommandResult {
 
 /// Replies with a command's distribution if it has been executed.
 fn reply_distribution(call: &mut Call, command: &Command) -> bool {
-    let sum = stats::command_latency(&call.engine.threads, command.id);
+    let sum = stats::command_latency(&call.engine.telemetry.threads, command.id);
     let total = sum.count();
     if total == 0 {
         return false;
@@ -183,7 +184,8 @@ fn draw(name: &str, series: &Series, now: i64) -> String {
     let mut text = format!("{name} - high {high} ms, low {low} ms (all time high {} ms)\n", series.max_ms);
     text.push_str(&"-".repeat(COLUMNS));
     text.push('\n');
-    // Twice as many levels as rows: a column ends in a full or half cell. The lowest spike shows too.
+    // Twice as many levels as rows: a column ends in a full or half cell. The lowest spike shows
+    // too.
     let levels = |millis: u32| {
         let above = u64::from(millis - low) * u64::from(ROWS * 2 - 1);
         1 + (above / u64::from((high - low).max(1))) as u32
@@ -248,7 +250,7 @@ fn advice(event: &str) -> &'static str {
 
 fn diagnose(engine: &Engine, now: i64) -> String {
     let threshold = engine.config.latency_monitor_threshold_milliseconds();
-    let events = engine.latency.all();
+    let events = engine.telemetry.latency.all();
     if events.is_empty() && threshold == 0 {
         return "The latency monitor is switched off. CONFIG SET latency-monitor-threshold <milliseconds> switches it on.\n"
             .to_owned();

@@ -48,8 +48,9 @@ impl Report {
     /// Takes the figures. Looks at every shard, without holding up more than one.
     pub fn take(engine: &Engine) -> Report {
         let total = braid_base::alloc::used_bytes();
-        let peak = engine.peak_bytes.fetch_max(total, Relaxed).max(total);
-        let clients = engine.clients.all().iter().map(|client| client.total_bytes.load(Relaxed)).sum();
+        let peak = engine.memory.peak_bytes.fetch_max(total, Relaxed).max(total);
+        let clients =
+            engine.clients.registry.all().iter().map(|client| client.total_bytes.load(Relaxed)).sum();
         let keyspace = &engine.keyspace;
         let mut keys = 0;
         let databases: Vec<Database> = (0..keyspace.databases())
@@ -59,7 +60,7 @@ impl Report {
                 (len > 0).then(|| Database { index, table_bytes: keyspace.structure_bytes(index) })
             })
             .collect();
-        let startup = engine.initial_bytes;
+        let startup = engine.memory.initial_bytes;
         let overhead =
             startup + clients + databases.iter().map(|database| database.table_bytes).sum::<usize>();
         let dataset = total.saturating_sub(overhead);

@@ -113,7 +113,7 @@ impl Fields<'_> {
     }
 
     fn total(&self, counter: impl Fn(&ThreadStats) -> u64) -> u64 {
-        stats::total(&self.engine.threads, counter)
+        stats::total(&self.engine.telemetry.threads, counter)
     }
 }
 
@@ -145,7 +145,7 @@ fn safe_address(text: &str) -> String {
 fn server(fields: &mut Fields<'_>) {
     let engine = fields.engine;
     let config = &engine.config;
-    let uptime = engine.uptime_seconds();
+    let uptime = engine.process.uptime_seconds();
     let now_us = clock::unix_us();
     fields.field("redis_version", config.redis_version());
     fields.field("server_name", "braid");
@@ -165,20 +165,20 @@ fn server(fields: &mut Fields<'_>) {
     fields.field("atomicvar_api", "rust-core");
     fields.field("gcc_version", "0.0.0");
     fields.field("process_id", std::process::id());
-    fields.field("process_supervised", engine.supervisor.name());
-    fields.field("run_id", &engine.run_id);
+    fields.field("process_supervised", engine.process.supervisor.name());
+    fields.field("run_id", &engine.process.run_id);
     fields.field("tcp_port", config.port());
     fields.field("server_time_usec", now_us);
     fields.field("uptime_in_seconds", uptime);
     fields.field("uptime_in_days", uptime / 86_400);
     fields.same(config.hz(), &["hz", "configured_hz"]);
     fields.field("lru_clock", (now_us / 1_000_000) & 0x00ff_ffff);
-    fields.field("executable", &engine.executable);
-    let file = engine.config_file.as_deref().unwrap_or(std::path::Path::new(""));
+    fields.field("executable", &engine.process.executable);
+    let file = engine.process.config_file.as_deref().unwrap_or(std::path::Path::new(""));
     fields.field("config_file", file.display());
-    let active = engine.io_threads_active.load(Relaxed);
-    fields.field("io_threads_active", u8::from(engine.thread_count() > 1 && active));
-    if let Some(left) = engine.shutdown_state.left_ms(now_us / 1000) {
+    let active = engine.telemetry.io_threads_active.load(Relaxed);
+    fields.field("io_threads_active", u8::from(engine.clients.mailboxes.thread_count() > 1 && active));
+    if let Some(left) = engine.shutdown.left_ms(now_us / 1000) {
         fields.field("shutdown_in_milliseconds", left);
     }
     listeners(fields, config);
@@ -203,7 +203,7 @@ fn listeners(fields: &mut Fields<'_>, config: &Config) {
 
 fn clients(fields: &mut Fields<'_>) {
     let engine = fields.engine;
-    let all = engine.clients.all();
+    let all = engine.clients.registry.all();
     let input = |client: &&_| -> usize {
         let client: &braid_clients::ClientRecord = client;
         client.query_bytes.load(Relaxed) + client.query_free.load(Relaxed)
@@ -212,7 +212,7 @@ fn clients(fields: &mut Fields<'_>) {
     let output_max = all.iter().map(|client| client.reply_bytes.load(Relaxed)).max().unwrap_or(0);
     // Replicas are counted by themselves.
     let replicas = engine.replication.replicas().len();
-    fields.field("connected_clients", engine.clients.count().saturating_sub(replicas));
+    fields.field("connected_clients", engine.clients.registry.count().saturating_sub(replicas));
     fields.field("cluster_connections", 0);
     fields.field("maxclients", engine.config.maxclients());
     fields.field("client_recent_max_input_buffer", input_max);
@@ -273,7 +273,7 @@ fn memory(fields: &mut Fields<'_>) {
         fields.ratio(&format!("{name}_ratio"), share.ratio);
         fields.field(format_args!("{name}_bytes"), share.bytes);
     }
-    fields.field("mem_not_counted_for_evict", engine.uncounted_bytes.load(Relaxed));
+    fields.field("mem_not_counted_for_evict", engine.memory.uncounted_bytes.load(Relaxed));
     // Replica buffers and the backlog are the same memory: the journal's.
     let backlog = engine.keyspace.journal.backlog().map_or(0, |kept| kept.len);
     // One that was killed is gone for all, though its loop closes it later.
@@ -318,7 +318,7 @@ fn persistence(fields: &mut Fields<'_>) {
     fields.ratio("current_fork_perc", if total == 0 { 0.0 } else { done as f64 * 100.0 / total as f64 });
     fields.field("current_save_keys_processed", done);
     fields.field("current_save_keys_total", total);
-    fields.field("rdb_changes_since_last_save", engine.unsaved_changes());
+    fields.field("rdb_changes_since_last_save", engine.keyspace.unsaved_changes());
     fields.field("rdb_bgsave_in_progress", u8::from(engine.is_saving()));
     fields.field("rdb_last_save_time", state.last_save_s.load(Relaxed));
     fields.field("rdb_last_bgsave_status", if save.last_failed.load(Relaxed) { "err" } else { "ok" });
@@ -375,16 +375,16 @@ fn loading(fields: &mut Fields<'_>) {
 
 /// Reads or writes done by threads other than the first.
 fn beyond_first(engine: &Engine, counter: impl Fn(&ThreadStats) -> u64) -> u64 {
-    engine.threads.iter().skip(1).map(|thread| counter(thread)).sum()
+    engine.telemetry.threads.iter().skip(1).map(|thread| counter(thread)).sum()
 }
 
 fn statistics(fields: &mut Fields<'_>) {
     let engine = fields.engine;
-    let rate = engine.rates.lock().current();
+    let rate = engine.telemetry.rates.lock().current();
     let keyspace = &engine.keyspace;
-    let (over_total, over_now) = engine.over_limit.times(clock::unix_ms());
-    fields.field("total_connections_received", engine.clients.accepted.load(Relaxed));
-    fields.field("total_commands_processed", engine.total_commands());
+    let (over_total, over_now) = engine.memory.over_limit.times(clock::unix_ms());
+    fields.field("total_connections_received", engine.clients.registry.accepted.load(Relaxed));
+    fields.field("total_commands_processed", engine.telemetry.total_commands());
     fields.field("instantaneous_ops_per_sec", rate.commands);
     let links_in = engine.replication.link.received_bytes.load(Relaxed);
     let links_out = engine.replication.sent_bytes.load(Relaxed);
@@ -397,7 +397,7 @@ fn statistics(fields: &mut Fields<'_>) {
     fields.ratio("instantaneous_output_kbps", kilobytes(rate.net_out + rate.links.sent));
     fields.ratio("instantaneous_input_repl_kbps", kilobytes(rate.links.received));
     fields.ratio("instantaneous_output_repl_kbps", kilobytes(rate.links.sent));
-    fields.field("rejected_connections", engine.clients.rejected.load(Relaxed));
+    fields.field("rejected_connections", engine.clients.registry.rejected.load(Relaxed));
     let syncs = &engine.replication;
     fields.field("sync_full", syncs.full.load(Relaxed));
     fields.field("sync_partial_ok", syncs.partial.load(Relaxed));
@@ -442,7 +442,10 @@ fn statistics(fields: &mut Fields<'_>) {
     let in_commands = |thread: &ThreadStats| thread.commands.iter().map(|command| command.nanos.get()).sum();
     fields.field("eventloop_duration_cmd_sum", fields.total(in_commands) / 1000);
     // Of one loop on the average: what reads this knows of one loop only.
-    fields.field("instantaneous_eventloop_cycles_per_sec", rate.cycles / engine.thread_count() as u64);
+    fields.field(
+        "instantaneous_eventloop_cycles_per_sec",
+        rate.cycles / engine.clients.mailboxes.thread_count() as u64,
+    );
     fields.field("instantaneous_eventloop_duration_usec", rate.cycle_micros);
     fields.field("client_turns_cut_short", fields.total(|thread| thread.turns_cut_short.get()));
     fields.field("scripts_run_beside_others", fields.total(|thread| thread.scripts_beside.get()));
@@ -478,7 +481,7 @@ fn cpu(fields: &mut Fields<'_>) {
 fn command_stats(fields: &mut Fields<'_>) {
     let engine = fields.engine;
     for command in engine.commands.all() {
-        let totals = stats::command_totals(&engine.threads, command.id);
+        let totals = stats::command_totals(&engine.telemetry.threads, command.id);
         if totals.calls == 0 && totals.failed == 0 && totals.rejected == 0 {
             continue;
         }
@@ -495,7 +498,7 @@ fn command_stats(fields: &mut Fields<'_>) {
 
 fn error_stats(fields: &mut Fields<'_>) {
     let mut sum: BTreeMap<String, u64> = BTreeMap::new();
-    for thread in fields.engine.threads.iter() {
+    for thread in fields.engine.telemetry.threads.iter() {
         for (code, count) in thread.errors.lock().iter() {
             *sum.entry(safe(code)).or_default() += count;
         }
@@ -512,7 +515,7 @@ fn latency_stats(fields: &mut Fields<'_>) {
     }
     let percentiles = engine.config.latency_tracking_info_percentiles();
     for command in engine.commands.all() {
-        let sum = stats::command_latency(&engine.threads, command.id);
+        let sum = stats::command_latency(&engine.telemetry.threads, command.id);
         if sum.count() == 0 {
             continue;
         }
@@ -583,9 +586,9 @@ fn average_ttl(engine: &Engine, db: u32) -> i64 {
 
 fn threads(fields: &mut Fields<'_>) {
     let engine = fields.engine;
-    let count = engine.thread_count();
+    let count = engine.clients.mailboxes.thread_count();
     let mut owned = vec![0usize; count];
-    for client in engine.clients.all() {
+    for client in engine.clients.registry.all() {
         if let Some(count) = owned.get_mut(client.io_thread.load(Relaxed) as usize) {
             *count += 1;
         }
@@ -594,7 +597,7 @@ fn threads(fields: &mut Fields<'_>) {
     fields.field("io_threads", count);
     fields.field("threading_model", engine.config.get_one("threading-model").unwrap_or_default());
     fields.field("shards", keyspace.shard_count());
-    for (number, thread) in engine.threads.iter().take(count).enumerate() {
+    for (number, thread) in engine.telemetry.threads.iter().take(count).enumerate() {
         let counters = &keyspace.counters[number];
         let time = system::thread_time(thread.task.load(Relaxed)).unwrap_or_default();
         let line = format!(
@@ -650,7 +653,7 @@ fn hot_keys(fields: &mut Fields<'_>) {
 }
 
 fn debug(fields: &mut Fields<'_>) {
-    let threads = &fields.engine.threads;
+    let threads = &fields.engine.telemetry.threads;
     let most =
         |counter: fn(&ThreadStats) -> u64| threads.iter().map(|thread| counter(thread)).max().unwrap_or(0);
     let (longest, most_commands) =

@@ -65,7 +65,7 @@ fn shutdown(call: &mut Call) -> CommandResult {
         }
         return Err(CommandError::text("ERR No shutdown in progress."));
     }
-    if let Some(busy) = call.engine.busy.any_error().filter(|_| !options.no_save) {
+    if let Some(busy) = call.engine.clients.busy.any_error().filter(|_| !options.no_save) {
         return Err(busy);
     }
     if call.session.deny_blocking && !options.now {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The family through the dispatcher.
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use braid_resp::reply::Protocol;
 use braid_telemetry::command_log::{Entry, LogKind};
 
@@ -59,13 +57,13 @@ fn info_shows_the_sections_that_are_asked_for_in_their_order() {
 #[test]
 fn the_version_that_clients_are_told_is_a_setting() {
     let mut tester = Tester::new();
-    assert!(!tester.engine.follows_redis_8());
+    assert!(!tester.engine.process.follows_redis_8());
     assert_eq!(tester.run("CONFIG GET redis-version"), "*2\r\n$13\r\nredis-version\r\n$5\r\n7.2.4\r\n");
     let refused = tester.run("CONFIG SET redis-version 8.0.0");
     assert!(refused.ends_with("can't set immutable config\r\n"), "{refused}");
 
     let mut tester = Tester::with("redis-version 8.0.6");
-    assert!(tester.engine.follows_redis_8());
+    assert!(tester.engine.process.follows_redis_8());
     let info = tester.run("INFO server");
     let info = text(&info);
     assert_eq!(field(info, "redis_version"), "8.0.6");
@@ -152,7 +150,7 @@ fn slow_commands_are_listed_newest_first() {
     let mut tester = Tester::with("slowlog-log-slower-than 0");
     tester.run("SLOWLOG RESET");
     // Commands under a microsecond are never slow; these are entered as the dispatcher would.
-    let log = tester.engine.logs.of(LogKind::Slow);
+    let log = tester.engine.telemetry.logs.of(LogKind::Slow);
     log.clear();
     log.push(Entry::new(17, 5, &[b"get", b"k"], "1.2.3.4:5".into(), b"me".to_vec()), 10);
     log.push(Entry::new(18, 6, &[b"ping"], "1.2.3.4:5".into(), Vec::new()), 10);
@@ -212,9 +210,9 @@ fn large_requests_and_replies_are_logged() {
 #[test]
 fn latency_events_and_histograms() {
     let mut tester = Tester::new();
-    tester.engine.latency.add("command", 1_000, 30);
-    tester.engine.latency.add("command", 1_001, 20);
-    tester.engine.latency.add("fast-command", 1_002, 11);
+    tester.engine.telemetry.latency.add("command", 1_000, 30);
+    tester.engine.telemetry.latency.add("command", 1_001, 20);
+    tester.engine.telemetry.latency.add("fast-command", 1_002, 11);
     assert_eq!(tester.run("LATENCY HISTORY command"), "*2\r\n*2\r\n:1000\r\n:30\r\n*2\r\n:1001\r\n:20\r\n");
     assert_eq!(tester.run("LATENCY HISTORY nothing"), "*0\r\n");
     let latest = tester.run("LATENCY LATEST");
@@ -234,7 +232,7 @@ fn latency_events_and_histograms() {
 
     tester.run("CONFIG RESETSTAT");
     let get = tester.engine.commands.find(b"get").unwrap().id;
-    let histogram = tester.engine.command_stats(0, get).latency.get_or_init(Box::default);
+    let histogram = tester.engine.telemetry.command_stats(0, get).latency.get_or_init(Box::default);
     [500, 900, 1_500, 40_000].iter().for_each(|&nanos| histogram.record(nanos));
     let expected =
         "*4\r\n$5\r\ncalls\r\n:4\r\n$14\r\nhistogram_usec\r\n*6\r\n:1\r\n:2\r\n:2\r\n:3\r\n:66\r\n:4\r\n";
@@ -277,7 +275,7 @@ fn the_rest() {
     assert_eq!(tester.run("LOLWUT VERSION x"), "-ERR value is not an integer or out of range\r\n");
     assert_eq!(tester.run("SHUTDOWN ABORT"), "-ERR No shutdown in progress.\r\n");
     assert_eq!(tester.run("SHUTDOWN SAVE NOSAVE"), "-ERR syntax error\r\n");
-    assert!(!tester.engine.shutdown.load(Relaxed));
+    assert!(!tester.engine.shutdown.is_requested());
     assert_eq!(tester.run("SHUTDOWN NOSAVE"), "");
-    assert!(tester.engine.shutdown.load(Relaxed));
+    assert!(tester.engine.shutdown.is_requested());
 }

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize};
 use std::thread::JoinHandle;
 
 use braid_base::clock::unix_ms;
+use braid_clients::Mailboxes;
+use braid_config::Config;
 use braid_persistence::SnapshotProgress;
 use braid_persistence::aof::{Appender, Manifest};
 use braid_spec::CommandError;
@@ -118,5 +120,53 @@ impl AppendOnly {
     pub fn refusal(&self) -> CommandError {
         let text = self.appender.failure().map_or_else(String::new, |failure| failure.text);
         CommandError::text(format!("MISCONF Errors writing to the AOF file: {text}"))
+    }
+
+    /// Joins a writer thread that was told to stop.
+    pub(super) fn wait_for_end_of_writer(&self) {
+        let writer = self.state.lock().stopping.take();
+        if let Some(writer) = writer {
+            let _ = writer.join();
+        }
+    }
+
+    /// Stops a rewrite and waits a limited time for its end, because it may be waiting for the
+    /// caller. The caller must not have closed the gate.
+    pub(crate) fn stop_rewrite(&self) {
+        let mut rounds = 0;
+        while self.rewriting.load(Relaxed) && rounds < 100 {
+            self.progress.stop();
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            rounds += 1;
+        }
+    }
+
+    /// True if the files have grown enough since the last rewrite for another one.
+    pub(super) fn has_grown(&self, config: &Config) -> bool {
+        let percentage = u64::from(config.auto_aof_rewrite_percentage());
+        let size = self.appender.size();
+        if percentage == 0 || size <= config.auto_aof_rewrite_min_size() {
+            return false;
+        }
+        let base = self.base_size.load(Relaxed).max(1);
+        let growth = (size * 100 / base).saturating_sub(100);
+        if growth >= percentage {
+            log::info!("Starting automatic rewriting of AOF on {growth}% growth");
+        }
+        growth >= percentage
+    }
+
+    /// Rings the loops that hold replies.
+    pub(crate) fn ring_loops(&self, mailboxes: &Mailboxes) {
+        for slot in self.loops.lock().drain(..) {
+            mailboxes[slot].ring();
+        }
+    }
+
+    /// The journal's offset up to which it is in the file; 0 if the file lacks a part of the
+    /// dataset, or is off.
+    pub(crate) fn synced(&self) -> u64 {
+        let has_all = self.on.load(Relaxed) && !self.awaits_base();
+        if has_all { self.appender.synced() } else { 0 }
     }
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize};
 use std::thread::JoinHandle;
 
 use braid_base::clock::unix_ms;
+use braid_keyspace::{Context, Keyspace};
 use braid_persistence::{OldForms, SnapshotProgress};
 use parking_lot::Mutex;
 
@@ -47,6 +48,23 @@ impl BackgroundSave {
             forms: Arc::new(OldForms::new(on_full)),
             thread: Mutex::new(None),
         }
+    }
+
+    /// Cancels the save: its file will not replace the dump file. The thread may run on for a
+    /// while.
+    pub fn stop(&self) {
+        if self.active.load(Relaxed) {
+            self.progress.stop();
+        }
+    }
+
+    /// Waits until a running snapshot has room for old forms again. No lock may be held. The thread
+    /// leaves the gate meanwhile, and stays outside if a script has stopped the world for long.
+    pub(crate) fn wait_for_room(&self, keyspace: &Keyspace, context: &mut Context) {
+        keyspace.gate.leave(context.slot);
+        context.outside = true;
+        self.forms.wait_for_room();
+        keyspace.come_in(context);
     }
 
     /// Duration of the current save in seconds; -1 without one.

@@ -26,7 +26,7 @@ pub(super) fn run_body(call: &mut Call<'_, '_>, is_alone: bool) -> bool {
     let line = error.line();
     call.reply.error_bytes(&line);
     if !matches!(error, CommandError::Counted(_)) {
-        call.engine.threads[call.keyspace.context.slot].count_error(&line);
+        call.engine.telemetry.threads[call.keyspace.context.slot].count_error(&line);
     }
     true
 }
@@ -34,7 +34,7 @@ pub(super) fn run_body(call: &mut Call<'_, '_>, is_alone: bool) -> bool {
 /// Runs the body and journals its changes. `is_alone` as above.
 #[inline]
 pub(crate) fn run_journalled(call: &mut Call<'_, '_>, is_alone: bool) -> CommandResult {
-    let handler = call.engine.body_of(call.command);
+    let handler = call.engine.commands.body_of(call.command);
     let before = Before::of(call.keyspace, call.command);
     let result = handler(call);
     if let Some(before) = before {

@@ -72,7 +72,7 @@ pub(super) fn is_held_back(asked: &Asked<'_>, attention: u64) -> bool {
         // What a replica says is what the pause may wait for.
         return false;
     }
-    match engine.pause.current(*now_ms) {
+    match engine.clients.pause.current(*now_ms) {
         None => false,
         // What a transaction queues waits with its EXEC.
         Some((PauseMode::Data, _)) => {
@@ -193,7 +193,7 @@ pub(super) fn check(
 ) -> Result<(), CommandError> {
     let Request { engine, worker, session, args, .. } = request;
     let flags = command.spec.flags;
-    engine.refresh_user(session);
+    session.refresh_user(&engine.acl, &engine.attention);
     if flags.has(Flags::PROTECTED) {
         check_protected(engine, session, command)?;
     }
@@ -235,7 +235,7 @@ pub(super) fn check(
         return Err(CommandError::text(TOO_FEW_REPLICAS));
     }
     if attention & FEW_IN_SYNC != 0
-        && engine.waits_for_members(session)
+        && engine.sync_writes.holds_for(session.durable)
         && writes(engine, session.queue.as_deref(), command, args)
     {
         return Err(few_in_sync(engine));
@@ -298,7 +298,7 @@ fn check_former(
     command: &Command,
     args: &[&[u8]],
 ) -> Result<(), CommandError> {
-    if !engine.came_to_primary(&session.record) {
+    if !engine.sync_writes.came_to_primary(&session.record) {
         return Ok(());
     }
     session.close_after_reply = true;
@@ -332,7 +332,7 @@ pub(super) fn check_rights(
     args: &[&[u8]],
 ) -> Result<(), CommandError> {
     let flags = command.spec.flags;
-    if engine.must_log_in(session) && !flags.has(Flags::NO_AUTH) {
+    if session.must_log_in() && !flags.has(Flags::NO_AUTH) {
         return Err(CommandError::text("NOAUTH Authentication required."));
     }
     if session.in_multi() && flags.has(Flags::NO_MULTI) {
@@ -390,7 +390,7 @@ fn check_fed(session: &mut Session, command: &Command) -> Result<(), CommandErro
 /// The error while a script has stopped the world for long.
 pub(super) fn busy(engine: &Engine) -> CommandError {
     let text = braid_clients::busy::ScriptKind::Script.busy_error();
-    engine.busy.error().unwrap_or(CommandError::text(text))
+    engine.clients.busy.error().unwrap_or(CommandError::text(text))
 }
 
 /// Dangerous commands are disabled unless the operator has enabled them.
@@ -438,7 +438,7 @@ fn check_disk(
         }
     }
     if attention & SNAPSHOT_FULL != 0 && (refusable || command.runs_scripts) {
-        engine.wait_for_snapshot(&mut worker.context);
+        engine.background_save.wait_for_room(&engine.keyspace, &mut worker.context);
         if worker.context.outside {
             return Err(busy(engine));
         }
@@ -475,7 +475,7 @@ pub fn write_refusal(engine: &Engine, session: &Session) -> Option<CommandError>
     if attention & FEW_REPLICAS != 0 {
         return Some(CommandError::text(TOO_FEW_REPLICAS));
     }
-    if attention & FEW_IN_SYNC != 0 && engine.waits_for_members(session) {
+    if attention & FEW_IN_SYNC != 0 && engine.sync_writes.holds_for(session.durable) {
         return Some(few_in_sync(engine));
     }
     if attention & READ_ONLY != 0 {

@@ -21,7 +21,7 @@ const DECLARABLE: Flags = Flags::WRITE.and(Flags::DENYOOM).and(Flags::STALE);
 ///
 /// [`Body::declares`]: crate::engine::row::Body::declares
 pub(super) fn declared(engine: &Engine, command: &Command, args: &[&[u8]]) -> Option<Flags> {
-    engine.bodies[command.id as usize].and_then(|body| body.declares)?(engine, args)
+    engine.commands.declares_of(command)?(engine, args)
 }
 
 /// Whether a request has a flag: by what it declares, or else by its command.

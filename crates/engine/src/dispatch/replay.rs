@@ -323,8 +323,8 @@ impl Replay {
         self.executed += 1;
         if self.source == Source::Primary {
             // The world is stopped: no other thread counts in this slot.
-            engine.command_stats(slot, command.id).calls.add(1);
-            engine.threads[slot].executed.add(1);
+            engine.telemetry.command_stats(slot, command.id).calls.add(1);
+            engine.telemetry.threads[slot].executed.add(1);
         }
     }
 

@@ -12,7 +12,14 @@ use crate::session::Session;
 /// Adds a command to the logs whose thresholds it exceeds.
 #[cold]
 pub(crate) fn log(engine: &Engine, session: &Session, command: &Command, args: &[&[u8]], cost: Cost) {
-    engine.logs.note(&engine.config, &engine.latency, &session.record, command, args, cost);
+    engine.telemetry.logs.note(
+        &engine.config,
+        &engine.telemetry.latency,
+        &session.record,
+        command,
+        args,
+        cost,
+    );
 }
 
 /// A session's client, as MONITOR shows it.
@@ -41,10 +48,10 @@ pub(super) fn monitor_always(
 /// Counts an executed command.
 #[inline]
 pub(crate) fn count(engine: &Engine, slot: usize, command: &Command, nanos: u64, failed: bool) {
-    let stats = engine.command_stats(slot, command.id);
+    let stats = engine.telemetry.command_stats(slot, command.id);
     stats.calls.add(1);
     stats.nanos.add(nanos);
-    engine.threads[slot].executed.add(1);
+    engine.telemetry.threads[slot].executed.add(1);
     if failed {
         stats.failed.add(1);
     }

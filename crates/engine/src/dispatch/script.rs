@@ -148,7 +148,7 @@ pub fn call(
     {
         return refuse_call(&mut call, run, &error.line());
     }
-    if let Err(denied) = engine.allows(call.session, command, args) {
+    if let Err(denied) = call.session.allows(command, args) {
         if run.speculative.is_some() && !run.strict {
             // A denial is logged only once the script runs alone, because a speculative run may
             // still be abandoned.
@@ -240,7 +240,7 @@ fn check_slots(
         return Err("ERR Script attempted to access a non local key in a cluster node".to_owned());
     }
     if !OneSlot::default().accepts_all(command, args) {
-        return Err(if engine.follows_redis_8() {
+        return Err(if engine.process.follows_redis_8() {
             let name = &command.full_name;
             format!(
                 "ERR Command '{name}' in script attempted to access keys that don't hash to the same slot"
@@ -307,9 +307,9 @@ fn refuse(
     line: &[u8],
 ) -> ScriptCall {
     let slot = keyspace.context.slot;
-    engine.threads[slot].count_error(line);
+    engine.telemetry.threads[slot].count_error(line);
     if let Some(command) = command {
-        engine.command_stats(slot, command.id).rejected.add(1);
+        engine.telemetry.command_stats(slot, command.id).rejected.add(1);
     }
     if let Some(speculative) = &mut run.speculative {
         speculative.note_error(line);
@@ -330,7 +330,7 @@ fn execute(call: &mut Call<'_, '_>, run: &mut ScriptRun<'_>, keys: &[KeyRef<'_>]
         run.commit(engine, slot);
     }
     let reply_start = reply.len();
-    let errors = engine.threads[slot].error_replies.get();
+    let errors = engine.telemetry.threads[slot].error_replies.get();
     let failed = keyspace.with_keys(keys, |keyspace| {
         let others = Others::default();
         run_body(&mut Call { engine, command, session, args, blobs, keyspace, reply, others }, false)
@@ -341,12 +341,18 @@ fn execute(call: &mut Call<'_, '_>, run: &mut ScriptRun<'_>, keys: &[KeyRef<'_>]
     count(engine, slot, command, nanos, failed);
     let cost = Cost { nanos, reply_bytes: reply.len().saturating_sub(reply_start) };
     match &mut run.speculative {
-        None => engine.hot_keys.note(keyspace.context, command, args, cost),
+        None => engine.telemetry.hot_keys.note(keyspace.context, command, args, cost),
         Some(speculative) => {
             speculative.note_call(command.id, nanos, failed);
-            engine.hot_keys.note_held(keyspace.context, command, args, cost, &mut speculative.samples);
+            engine.telemetry.hot_keys.note_held(
+                keyspace.context,
+                command,
+                args,
+                cost,
+                &mut speculative.samples,
+            );
             if failed
-                && engine.threads[slot].error_replies.get() != errors
+                && engine.telemetry.threads[slot].error_replies.get() != errors
                 && let Some(line) = reply.as_contiguous().and_then(|reply| reply.strip_prefix(b"-"))
             {
                 speculative.note_error(line);

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Counts what commands on a hash slot cost (CLUSTER SLOT-STATS).
 //!
-//! While that is on, all requests go by the way of those that need a check, so that it costs nothing
-//! when it is off. Each byte and nanosecond counts once: those of a transaction or script as its
-//! own, not as those of the commands within.
+//! While that is on, all requests go by the way of those that need a check, so that it costs
+//! nothing when it is off. Each byte and nanosecond counts once: those of a transaction or script
+//! as its own, not as those of the commands within.
 
 use braid_base::clock::Ticks;
 use braid_clients::attention::SLOT_STATS;
 use braid_clients::describe::request_bytes;
-use braid_keyspace::Context;
-use braid_spec::{Command, keys};
+use braid_spec::{Command, CommandTable, keys};
 use braid_telemetry::SlotCost;
 
 use super::data::is_exec;
@@ -33,7 +32,7 @@ impl Begun {
     #[cold]
     pub fn of(request: &Request<'_>, command: &Command) -> Option<Begun> {
         let Request { engine, worker, session, reply, args, .. } = request;
-        let slot = slot_of(engine, session.queue.as_deref(), command, args)?;
+        let slot = slot_of(&engine.commands, session.queue.as_deref(), command, args)?;
         // What was queued was counted then.
         let more = if is_exec(command) { MULTI_BYTES } else { 0 };
         let (began, bytes_in) = (worker.boundary, request_bytes(args) + more);
@@ -53,7 +52,7 @@ impl Begun {
                 bytes_out: reply.len().saturating_sub(self.reply_start) as u64,
             },
         };
-        engine.slot_stats.add(worker.context.slot, self.slot, cost);
+        engine.telemetry.slot_stats.add(worker.context.slot, self.slot, cost);
     }
 }
 
@@ -61,14 +60,14 @@ impl Begun {
 #[cold]
 pub(super) fn count_queued(request: &Request<'_>, command: &Command) {
     let Request { engine, worker, args, .. } = request;
-    if let Some(slot) = slot_of(engine, None, command, args) {
+    if let Some(slot) = slot_of(&engine.commands, None, command, args) {
         let cost = SlotCost { bytes_in: request_bytes(args) as u64, ..SlotCost::default() };
-        engine.slot_stats.add(worker.context.slot, slot, cost);
+        engine.telemetry.slot_stats.add(worker.context.slot, slot, cost);
     }
 }
 
 /// The slot of a request, which has passed the check that it is of one.
-fn slot_of(engine: &Engine, queue: Option<&Queue>, command: &Command, args: &[&[u8]]) -> Option<u16> {
+fn slot_of(table: &CommandTable, queue: Option<&Queue>, command: &Command, args: &[&[u8]]) -> Option<u16> {
     let first = |command: &Command, args: &[&[u8]]| {
         let found = keys::find_slotted(command.spec, args)?;
         Some(braid_base::crc::key_hash_slot(args[found.first()?.index]))
@@ -77,40 +76,24 @@ fn slot_of(engine: &Engine, queue: Option<&Queue>, command: &Command, args: &[&[
         None => first(command, args),
         Some(queue) => {
             let mut queued = queue.commands.iter();
-            queued.find_map(|queued| first(engine.commands.get(queued.command), &queued.args()))
+            queued.find_map(|queued| first(table.get(queued.command), &queued.args()))
         }
     }
 }
 
-impl Engine {
-    /// Whether what slots cost is counted.
-    pub fn counts_slots(&self) -> bool {
-        self.cluster.is_some() && self.config.cluster_slot_stats_enabled()
-    }
-
-    /// Counts a command that is answered after it has waited.
-    pub(crate) fn count_slot_later(
-        &self,
-        thread: usize,
-        command: &Command,
-        args: &[&[u8]],
-        nanos: u64,
-        bytes: usize,
-    ) {
-        if self.attention.get() & SLOT_STATS != 0
-            && let Some(slot) = slot_of(self, None, command, args)
-        {
-            self.slot_stats.add(thread, slot, SlotCost { nanos, bytes_in: 0, bytes_out: bytes as u64 });
-        }
-    }
-
-    /// Counts a message to so many subscribers of a shard channel.
-    pub fn count_shard_message(&self, context: &Context, channel: &[u8], message: &[u8], receivers: usize) {
-        if receivers > 0 && self.attention.get() & SLOT_STATS != 0 {
-            // Pushes are as long as the arrays that clients of RESP2 get.
-            let bytes_out = (receivers * request_bytes(&[b"smessage", channel, message])) as u64;
-            let slot = braid_base::crc::key_hash_slot(channel);
-            self.slot_stats.add(context.slot, slot, SlotCost { bytes_out, ..SlotCost::default() });
-        }
+/// Counts a command that is answered after it has waited, if what slots cost is counted.
+pub(crate) fn count_later(
+    engine: &Engine,
+    thread: usize,
+    command: &Command,
+    args: &[&[u8]],
+    nanos: u64,
+    bytes: usize,
+) {
+    if engine.attention.get() & SLOT_STATS != 0
+        && let Some(slot) = slot_of(&engine.commands, None, command, args)
+    {
+        let cost = SlotCost { nanos, bytes_in: 0, bytes_out: bytes as u64 };
+        engine.telemetry.slot_stats.add(thread, slot, cost);
     }
 }

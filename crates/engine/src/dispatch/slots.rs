@@ -6,7 +6,7 @@
 
 use braid_base::crc::key_hash_slot;
 use braid_clients::{Address, ClientRecord, client_flags};
-use braid_config::ClusterEndpointType;
+use braid_config::{ClusterEndpointType, Config};
 use braid_group::cluster::MapNode;
 use braid_keyspace::{KeyRef, Keyspace};
 use braid_spec::{Behavior, Command, CommandError, Flags, keys};
@@ -212,7 +212,7 @@ impl Elsewhere<'_> {
     /// The error that sends a client to another node.
     fn redirect(&self, how: &str, node: Option<&MapNode>) -> CommandError {
         let Some(node) = node else { return CommandError::text(NOT_SERVED) };
-        let is_tls = self.engine.is_over_tls(&self.session.record);
+        let is_tls = is_over_tls(&self.engine.config, &self.session.record);
         let (port, slot) = (if is_tls { node.tls_port() } else { node.port() }, self.slot);
         let host = match self.engine.config.cluster_preferred_endpoint_type() {
             ClusterEndpointType::Ip => node.host(),
@@ -224,20 +224,17 @@ impl Elsewhere<'_> {
     }
 }
 
-impl Engine {
-    /// Whether this node of a cluster of several serves the slot of a key without a further look.
-    #[inline]
-    pub(super) fn serves_slot_of(&self, hash: u64) -> bool {
-        let map = self.cluster.as_ref().and_then(|cluster| cluster.map.as_ref());
-        map.is_some_and(|map| map.serves(self.keyspace.slot_of(hash)))
-    }
+/// Whether this node of a cluster of several serves the slot of a key without a further look.
+#[inline]
+pub(super) fn serves_slot_of(engine: &Engine, hash: u64) -> bool {
+    let map = engine.cluster.as_ref().and_then(|cluster| cluster.map.as_ref());
+    map.is_some_and(|map| map.serves(engine.keyspace.slot_of(hash)))
+}
 
-    /// Whether a client is connected by TLS: redirections then name TLS ports.
-    pub fn is_over_tls(&self, record: &ClientRecord) -> bool {
-        let config = &self.config;
-        match &record.local_address {
-            Address::Tcp(address) if config.tls_port() != 0 => address.port() == config.tls_port(),
-            _ => config.port() == 0,
-        }
+/// Whether a client is connected by TLS: redirections then name TLS ports.
+pub fn is_over_tls(config: &Config, record: &ClientRecord) -> bool {
+    match &record.local_address {
+        Address::Tcp(address) if config.tls_port() != 0 => address.port() == config.tls_port(),
+        _ => config.port() == 0,
     }
 }

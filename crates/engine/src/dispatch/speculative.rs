@@ -109,15 +109,15 @@ impl Speculative {
             engine.hub.tell_monitors(slot, line);
         }
         if !self.samples.is_empty() {
-            engine.hot_keys.add(slot, self.samples);
+            engine.telemetry.hot_keys.add(slot, self.samples);
         }
     }
 
     /// Subtracts the run's increments and drops the held output.
     pub fn roll_back(self, engine: &Engine, context: &Context) {
-        let stats = &engine.threads[context.slot];
+        let stats = &engine.telemetry.threads[context.slot];
         for tally in &self.tallies {
-            let command = engine.command_stats(context.slot, tally.command);
+            let command = engine.telemetry.command_stats(context.slot, tally.command);
             command.calls.take_back(tally.calls);
             command.nanos.take_back(tally.nanos);
             command.failed.take_back(tally.failed);

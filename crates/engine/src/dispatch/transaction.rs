@@ -27,7 +27,7 @@ use braid_telemetry::Cost;
 pub(super) fn abort_exec(request: &mut Request<'_>, error: &CommandError) {
     let line = error.line();
     request.reply.error_bytes(&[b"EXECABORT Transaction discarded because of: ", &line[..]].concat());
-    request.engine.threads[request.slot()].count_error(b"EXECABORT");
+    request.engine.telemetry.threads[request.slot()].count_error(b"EXECABORT");
     request.session.queue = None;
     leave_multi(request.session);
 }
@@ -38,7 +38,7 @@ pub(super) fn exec(request: &mut Request<'_>, command: &Command) -> (bool, Optio
     let start = request.worker.boundary;
     let Some(queue) = request.session.queue.take() else {
         request.reply.error("ERR EXEC without MULTI");
-        engine.threads[slot].count_error(b"ERR");
+        engine.telemetry.threads[slot].count_error(b"ERR");
         return (true, None);
     };
     if queue.broken {
@@ -46,7 +46,7 @@ pub(super) fn exec(request: &mut Request<'_>, command: &Command) -> (bool, Optio
         unwatch_all(engine, &mut request.worker.context, request.session);
         let text = "EXECABORT Transaction discarded because of previous errors.";
         request.reply.error(text);
-        engine.threads[slot].count_error(text.as_bytes());
+        engine.telemetry.threads[slot].count_error(text.as_bytes());
         return (true, None);
     }
     let queued: Vec<(&Command, Vec<&[u8]>)> =
@@ -139,10 +139,10 @@ fn run_queued(call: &mut Call<'_, '_>, current: (&Command, &[&[u8]])) {
     let (engine, command, args) = (call.engine, call.command, call.args);
     let slot = call.keyspace.context.slot;
     // Permissions may have changed since the command was queued, and even since EXEC was checked.
-    engine.refresh_user(call.session);
+    call.session.refresh_user(&engine.acl, &engine.attention);
     if let Err(denied) = engine.check_access(call.session, command, args, Origin::Transaction, current) {
         let line = acl::refusal_in_transaction(denied).line().into_owned();
-        engine.threads[slot].count_error(&line);
+        engine.telemetry.threads[slot].count_error(&line);
         call.reply.error_bytes(&line);
         return;
     }
@@ -158,8 +158,8 @@ fn run_queued(call: &mut Call<'_, '_>, current: (&Command, &[&[u8]])) {
     }
     note_reads(engine, call.session, call.keyspace, command, args);
     let cost = Cost { nanos, reply_bytes: call.reply.len().saturating_sub(reply_start) };
-    engine.hot_keys.note(call.keyspace.context, command, args, cost);
-    if engine.logs.is_noteworthy(cost, 0) {
+    engine.telemetry.hot_keys.note(call.keyspace.context, command, args, cost);
+    if engine.telemetry.logs.is_noteworthy(cost, 0) {
         report::log(engine, call.session, command, args, cost);
     }
 }

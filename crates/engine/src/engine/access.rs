@@ -19,7 +19,7 @@ impl Engine {
             commands: &self.commands,
             config: &self.config,
             attention: &self.attention,
-            clients: &self.clients,
+            clients: &self.clients.registry,
             hub: &self.hub,
         }
     }
@@ -47,42 +47,6 @@ impl Engine {
         }
     }
 
-    /// Resets a session to the state of a new connection.
-    pub fn log_out(&self, session: &mut Session) {
-        let generation = self.attention.generation();
-        let user = self.acl.default_user();
-        let authenticated = user.is_open();
-        session.take_user(user, authenticated, generation);
-    }
-
-    /// Refreshes a session's user if users have changed. A deleted user leaves a session without
-    /// permissions.
-    #[inline]
-    pub(crate) fn refresh_user(&self, session: &mut Session) {
-        if self.attention.generation() != session.generation {
-            self.refresh_user_now(session);
-        }
-    }
-
-    #[cold]
-    fn refresh_user_now(&self, session: &mut Session) {
-        let generation = self.attention.generation();
-        match self.acl.current(&session.user.identity) {
-            Some(user) => session.take_user(user, session.authenticated, generation),
-            None => {
-                session.take_user(self.acl.default_user(), false, generation);
-                session.close();
-            }
-        }
-    }
-
-    /// True if the session must authenticate first.
-    #[inline]
-    pub fn must_log_in(&self, session: &Session) -> bool {
-        // The session's user is the default user here.
-        !session.authenticated && !session.user.is_open()
-    }
-
     /// Checks a session's request and logs a denial. `current` is the command that the client sent:
     /// for a script's request, the script's.
     #[inline]
@@ -94,14 +58,9 @@ impl Engine {
         origin: Origin,
         current: (&Command, &[&[u8]]),
     ) -> Result<(), Denied> {
-        self.allows(session, command, args)
+        session
+            .allows(command, args)
             .inspect_err(|denied| self.note_denied(session, command, args, origin, current, *denied))
-    }
-
-    /// Like [`Engine::check_access`], but logs nothing.
-    #[inline]
-    pub(crate) fn allows(&self, session: &Session, command: &Command, args: &[&[u8]]) -> Result<(), Denied> {
-        if session.user.is_unrestricted() { Ok(()) } else { session.user.check(command, args) }
     }
 
     /// Logs a denial. Arguments as for [`Engine::check_access`].
@@ -134,7 +93,7 @@ impl Engine {
         object: Vec<u8>,
         user: Vec<u8>,
     ) {
-        let stats = &self.threads[session.record.io_thread.load(Relaxed) as usize];
+        let stats = &self.telemetry.threads[session.record.io_thread.load(Relaxed) as usize];
         match reason {
             Reason::Command => stats.denied_commands.add(1),
             Reason::Key => stats.denied_keys.add(1),
@@ -156,7 +115,7 @@ impl Engine {
 
     /// Failed log-ins since start.
     pub fn denied_logins(&self) -> u64 {
-        braid_telemetry::stats::total(&self.threads, |thread| thread.denied_logins.get())
+        braid_telemetry::stats::total(&self.telemetry.threads, |thread| thread.denied_logins.get())
             + self.acl.denied_by_http()
     }
 }

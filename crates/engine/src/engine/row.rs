@@ -9,7 +9,7 @@ use braid_spec::spec::{
     Behavior, Category, ChannelSpec, Flags, Group, KeyFinder, KeyFlagsFinder, KeySpec, RequestTest, Scope,
     ScopeFinder, SecretFinder, Spec,
 };
-use braid_spec::{CommandResult, CommandTable, table};
+use braid_spec::{Command, CommandResult, CommandTable, table};
 
 use crate::engine::Engine;
 use crate::engine::call::Call;
@@ -18,8 +18,8 @@ use crate::engine::request::Request;
 /// A command's body.
 pub type Handler = fn(&mut Call) -> CommandResult;
 
-/// What a request says of itself: WRITE, DENYOOM and STALE, in place of its command's; nothing if it
-/// declares nothing.
+/// What a request says of itself: WRITE, DENYOOM and STALE, in place of its command's; nothing if
+/// it declares nothing.
 pub type Declared = fn(&Engine, &[&[u8]]) -> Option<Flags>;
 
 /// Executes a request without a lock and replies. False, with nothing done, if it needs the lock.
@@ -131,7 +131,7 @@ impl Row {
 pub struct Rows {
     pub table: CommandTable,
     /// By command id.
-    pub(crate) bodies: Box<[Option<Body>]>,
+    bodies: Box<[Option<Body>]>,
 }
 
 impl Rows {
@@ -139,5 +139,30 @@ impl Rows {
     pub fn new(families: &[&'static [Row]]) -> Rows {
         let (table, rows) = CommandTable::new(families);
         Rows { table, bodies: rows.into_iter().map(|row| row.body).collect() }
+    }
+
+    /// The body of a command that is not a container.
+    #[inline]
+    pub(crate) fn body_of(&self, command: &Command) -> Handler {
+        self.bodies[command.id as usize].expect("containers are resolved to their subcommands").run
+    }
+
+    /// What reads a request's declaration, if the command has it; see [`Body::declares`].
+    pub(crate) fn declares_of(&self, command: &Command) -> Option<Declared> {
+        self.bodies[command.id as usize].and_then(|body| body.declares)
+    }
+
+    /// The command's lock-free implementation, if it has one.
+    #[inline]
+    pub(crate) fn lock_free_of(&self, command: &Command) -> Option<LockFree> {
+        self.bodies[command.id as usize].and_then(|body| body.lock_free)
+    }
+}
+
+impl std::ops::Deref for Rows {
+    type Target = CommandTable;
+
+    fn deref(&self) -> &CommandTable {
+        &self.table
     }
 }

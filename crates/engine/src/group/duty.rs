@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock::{boot_nanos, unix_ms};
 use braid_base::gate::World;
+use braid_clients::Message;
 use braid_config::SyncLevel;
 use braid_group::{Duty, Follower, Local, Member, MemberId, Orders};
 use braid_replication::link::{Phase, Primary};
@@ -86,7 +87,7 @@ impl<'e> Duties<'e> {
             former: self.former.clone(),
             kept: self.former.clone().filter(|_| engine.append_only.was_loaded.load(Relaxed)),
             at_disk: engine.config.sync_level() == SyncLevel::Disk,
-            synced: engine.own_synced(),
+            synced: engine.append_only.synced(),
             acknowledged: acknowledging.last,
             refuses: acknowledging.is_refused,
             hears_primary: link.is_up() && heard_ms < (group.settings.lease_ms / 2) as i64,
@@ -106,7 +107,7 @@ impl<'e> Duties<'e> {
             let of = if is_on_disk { &replica.on_disk } else { &replica.acknowledged };
             Some(Follower {
                 id: id.clone(),
-                probed: engine.acknowledged_probe(id).filter(|_| has_said)?,
+                probed: engine.replication.in_sync.acknowledged_probe(id).filter(|_| has_said)?,
                 acknowledged: of.load(Relaxed),
             })
         };
@@ -186,7 +187,7 @@ impl<'e> Duties<'e> {
         let now = boot_nanos();
         if now >= self.next_probe {
             self.next_probe = now + self.group.timing.lease / 8;
-            engine.send_probe();
+            engine.clients.mailboxes[0].send(Message::AskReplicas);
         }
     }
 

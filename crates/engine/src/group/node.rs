@@ -15,6 +15,7 @@ use super::part::Part;
 use super::{Group, NO_SHARD, view::View};
 use crate::cluster_map::{ClusterMap, ClusterView};
 use crate::engine::Engine;
+use crate::shard_channels::leave_shard_channels;
 
 /// Keys that are deleted with the world stopped once.
 const CHUNK: usize = 500;
@@ -162,7 +163,7 @@ impl Engine {
         let goes_down = self.config.cluster_require_full_coverage()
             && before.map.is_complete()
             && !view.map.is_complete();
-        self.slot_stats.reset(|slot| before.owns(slot) != view.owns(slot));
+        self.telemetry.slot_stats.reset(|slot| before.owns(slot) != view.owns(slot));
         cluster.publish(view, self.config.cluster_require_full_coverage());
         drop(world);
         if leads && !lost.is_empty() {
@@ -171,7 +172,7 @@ impl Engine {
             self.redirect_waiters(&(0..HASH_SLOTS).collect());
         }
         if !gone.is_empty() {
-            self.leave_shard_channels(&gone);
+            leave_shard_channels(&self.hub, &self.clients.registry, &gone);
         }
         if leads && !is_same {
             self.refresh_hidden_slots();

@@ -141,7 +141,7 @@ impl Engine {
             return "it hands over to another server".into();
         }
         let is_silent = |member: &&MemberId| {
-            let probed = self.acknowledged_probe(member).unwrap_or(0);
+            let probed = self.replication.in_sync.acknowledged_probe(member).unwrap_or(0);
             **member != view.id && now >= group.timing.acknowledged_right(probed)
         };
         let silent: Vec<&str> = view.in_sync.iter().filter(is_silent).map(|member| &*member.node).collect();

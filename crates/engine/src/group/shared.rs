@@ -11,7 +11,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use braid_acl::DEFAULT_USER;
@@ -165,7 +164,7 @@ impl Engine {
 
 /// Applies records until the server ends.
 pub(super) fn run(engine: &Engine, group: &Group) {
-    while !engine.shutdown.load(Relaxed) {
+    while !engine.shutdown.is_requested() {
         let state = &group.shared;
         let known = state.done.lock().1;
         {

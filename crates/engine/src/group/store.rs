@@ -9,7 +9,6 @@
 //! They end with the server; what they have learnt goes to the group's thread as [`News`].
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use braid_base::clock::boot_nanos;
@@ -136,7 +135,7 @@ fn keep_records(engine: &Engine, group: &Group, client: &Client) {
     let (mut was_strange, mut mirror) = (String::new(), Mirror::default());
     // How often the watch alone was relied on, and whether the records have to be read.
     let (mut looks, mut must_read) = (0, true);
-    while !engine.shutdown.load(Relaxed) {
+    while !engine.shutdown.is_requested() {
         let wishes = {
             let mut wishes = group.wishes.lock();
             if !wishes.has_some() {
@@ -298,11 +297,11 @@ fn watch(engine: &Engine, group: &Group, client: &Client) {
         note(&mut group.wishes.lock());
         group.has_wishes.notify_one();
     };
-    while !engine.shutdown.load(Relaxed) {
+    while !engine.shutdown.is_requested() {
         let ended = client.watch_prefix(group.keys().prefix().as_bytes(), 0, pause).and_then(|mut watch| {
             // What has changed before it began has to be read.
             tell(&|wishes| (wishes.events, wishes.reads, wishes.is_watched) = (Vec::new(), true, true));
-            while !engine.shutdown.load(Relaxed) {
+            while !engine.shutdown.is_requested() {
                 if let Some(batch) = watch.wait()?.filter(|batch| !batch.events.is_empty()) {
                     tell(&|wishes| wishes.events.extend_from_slice(&batch.events));
                 }

@@ -2,7 +2,6 @@
 //! The group's thread: feeds events to the state machine, and carries out its orders.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use braid_base::clock::boot_nanos;
@@ -61,7 +60,7 @@ fn run(engine: &Arc<Engine>, group: &Arc<Group>) {
         (!group.settings.is_cluster).then(|| Part::new(engine, group, former.clone(), boot_nanos()));
     let mut cluster = node::Node::of(engine, former);
     let (mut lease, mut taken) = (None, None);
-    while !engine.shutdown.load(Relaxed) {
+    while !engine.shutdown.is_requested() {
         let news = {
             let mut news = group.news.lock();
             if news.is_empty() {
@@ -219,7 +218,8 @@ fn say_where(engine: &Engine, group: &Group, lease: Option<i64>, taken: &mut Opt
     }
 }
 
-/// Whether a record says what this server says. Where it is a node of a cluster may not know itself.
+/// Whether a record says what this server says. Where it is a node of a cluster may not know
+/// itself.
 fn is_same(known: &Node, own: &Node) -> bool {
     let host = if own.host.is_empty() { &own.host } else { &known.host };
     Node { host: host.clone(), ..known.clone() } == *own

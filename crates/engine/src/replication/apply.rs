@@ -49,7 +49,7 @@ impl Applier {
         units: &Units,
         buffer: &[u8],
     ) -> Result<bool, LinkError> {
-        let threads = engine.thread_count().min(THREADS_MAX);
+        let threads = engine.clients.mailboxes.thread_count().min(THREADS_MAX);
         while self.workers.len() <= threads {
             // One more than threads: the link's own.
             let slot = self.workers.len() - 1;
@@ -159,7 +159,7 @@ impl<'b> Batch<'b> {
 impl Engine {
     /// Whether the stream waits since writes are paused (CLIENT PAUSE).
     pub(super) fn holds_stream(&self) -> bool {
-        self.attention.get() & PAUSED != 0 && self.pause.current(unix_ms()).is_some()
+        self.attention.get() & PAUSED != 0 && self.clients.pause.current(unix_ms()).is_some()
     }
 
     /// Waits while snapshot or append-only file are behind, as all do who write.

@@ -115,7 +115,7 @@ impl Engine {
                 journal.memory_bytes().saturating_sub(counted as usize)
             }
         };
-        self.uncounted_bytes.store(uncounted, Relaxed);
+        self.memory.uncounted_bytes.store(uncounted, Relaxed);
     }
 
     /// Shows replicas that the link is alive, and sends them pending questions. Inside of the gate.

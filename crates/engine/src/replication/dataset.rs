@@ -100,7 +100,7 @@ impl Engine {
                     self.remove_dataset(&mut txn, |keyspace, world| keyspace.publish_staged(world));
                 }
                 self.adopt_history(&incoming.id, incoming.offset, loaded.replication);
-                self.forget_changes();
+                self.keyspace.forget_changes();
                 Ok(())
             }
             Ok(_) => Err(LinkError::CalledOff),

@@ -38,7 +38,7 @@ impl Engine {
             Some(target) => log::info!("FAILOVER requested to {target}."),
             None => log::info!("FAILOVER requested."),
         }
-        self.pause.begin(&self.attention, Purpose::Failover, self.pauses(), i64::MAX, unix_ms());
+        self.clients.pause.begin(&self.attention, Purpose::Failover, self.pauses(), i64::MAX, unix_ms());
         let engine = self.this.clone();
         let thread = std::thread::Builder::new().name("failover".into()).spawn(move || {
             if let Some(engine) = engine.upgrade() {
@@ -104,7 +104,7 @@ impl Engine {
             return;
         };
         log::info!("FAILOVER requested by the shutdown.");
-        self.pause.begin(&self.attention, Purpose::Failover, self.pauses(), i64::MAX, unix_ms());
+        self.clients.pause.begin(&self.attention, Purpose::Failover, self.pauses(), i64::MAX, unix_ms());
         let is_in_time = || unix_ms() < until_ms && goes_on();
         // As in `wait_and_fail_over`.
         let gate = &self.keyspace.gate;
@@ -200,7 +200,7 @@ impl Engine {
     pub(super) fn note_failover_done(&self) {
         if self.replication.failover.end() != FailoverPhase::None {
             log::info!("Failover complete.");
-            self.pause.end(&self.attention, &self.mailboxes, Purpose::Failover);
+            self.clients.pause.end(&self.attention, &self.clients.mailboxes, Purpose::Failover);
         }
     }
 
@@ -221,7 +221,7 @@ impl Engine {
         if phase == FailoverPhase::InProgress && self.group.is_none() {
             self.become_primary(world);
         }
-        self.pause.end(&self.attention, &self.mailboxes, Purpose::Failover);
+        self.clients.pause.end(&self.attention, &self.clients.mailboxes, Purpose::Failover);
         true
     }
 }

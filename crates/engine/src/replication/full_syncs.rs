@@ -112,8 +112,13 @@ impl Engine {
             let keys = cut.as_ref().map_or(0, Cut::keys);
             self.replication.full_sync_keys.store(keys, Relaxed);
             let offset = plan.needs_offset.then(|| self.begin_stream());
-            let full_sync =
-                FullSync::new(Arc::clone(&self.mailboxes), self.must_go_on(), offset, plan.filter, file);
+            let full_sync = FullSync::new(
+                Arc::clone(&self.clients.mailboxes),
+                self.must_go_on(),
+                offset,
+                plan.filter,
+                file,
+            );
             self.share(&full_sync);
             (full_sync, cut, settings)
         };

@@ -72,7 +72,9 @@ impl Engine {
 fn run(engine: &Arc<Engine>) {
     let link = &engine.replication.link;
     let mut applier = Applier::new(engine);
-    while let Some((primary, generation)) = link.next_target(|| engine.shutdown.load(Relaxed)) {
+    // Clients of this server are served beside this thread.
+    braid_persistence::take_short_turns();
+    while let Some((primary, generation)) = link.next_target(|| engine.shutdown.is_requested()) {
         let record = OnceCell::new();
         let attempt = Attempt { engine, link, primary, generation, record };
         let outcome = attempt.run(&mut applier);
@@ -114,7 +116,7 @@ struct Attempt<'e> {
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
         if let Some(record) = self.record.get() {
-            self.engine.clients.remove(record.id);
+            self.engine.clients.registry.remove(record.id);
         }
     }
 }
@@ -122,7 +124,7 @@ impl Drop for Attempt<'_> {
 impl Watch for Attempt<'_> {
     fn is_called_off(&self) -> bool {
         let is_killed = || self.record.get().is_some_and(|record| record.has(client_flags::CLOSE_NOW));
-        !self.link.is_current(self.generation) || self.engine.shutdown.load(Relaxed) || is_killed()
+        !self.link.is_current(self.generation) || self.engine.shutdown.is_requested() || is_killed()
     }
 
     fn timeout(&self) -> Duration {
@@ -229,7 +231,7 @@ impl Attempt<'_> {
         outgoing.set_timeouts(TICK, timeout)?;
         outgoing.set_nodelay(!config.repl_disable_tcp_nodelay())?;
         let (peer, local) = outgoing.addresses()?;
-        let clients = &self.engine.clients;
+        let clients = &self.engine.clients.registry;
         let record =
             ClientRecord::new(clients.next_id(), -1, Address::Tcp(peer), Address::Tcp(local), unix_ms());
         record.set_flag(client_flags::PRIMARY, true);

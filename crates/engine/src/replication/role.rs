@@ -38,7 +38,7 @@ impl Engine {
             }
             // A node of a cluster sends its clients to the new primary, and goes on to do so.
             if self.has_group() && self.cluster.is_none() {
-                self.sync_writes.former.begin(self.clients.last_id());
+                self.sync_writes.former.begin(self.clients.registry.last_id());
                 self.attention.set(FORMER_PRIMARY, true);
             }
             self.unblock_all();
@@ -136,13 +136,13 @@ impl Engine {
     /// Ends the connections of all replicas: they come again, and learn of the history as it is.
     pub(crate) fn disconnect_replicas(&self) {
         for replica in self.replication.replicas() {
-            self.clients.disconnect(&replica.record);
+            self.clients.registry.disconnect(&replica.record);
         }
     }
 
     /// Ends all waits of clients: what they wait for is another server's affair now.
     fn unblock_all(&self) {
-        for record in self.clients.all() {
+        for record in self.clients.registry.all() {
             let last = record.last_command.load(Relaxed).checked_sub(1);
             let command = last.map(|id| self.commands.get(id));
             let how = match command {

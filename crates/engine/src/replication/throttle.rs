@@ -65,11 +65,17 @@ impl Engine {
                     );
                 }
                 let until_ms = slow.heard_ms() + PATIENCE_MS;
-                self.pause.begin(&self.attention, Purpose::Throttle, PauseMode::Write, until_ms, now_ms);
+                self.clients.pause.begin(
+                    &self.attention,
+                    Purpose::Throttle,
+                    PauseMode::Write,
+                    until_ms,
+                    now_ms,
+                );
             }
             None => {
                 log::info!("Writes do not wait for replicas any more");
-                self.pause.end(&self.attention, &self.mailboxes, Purpose::Throttle);
+                self.clients.pause.end(&self.attention, &self.clients.mailboxes, Purpose::Throttle);
             }
         }
     }

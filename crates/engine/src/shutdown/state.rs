@@ -2,16 +2,24 @@
 //! The progress of a shutdown, and the clients that wait for it.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
 
 use crate::blocking::state::Waiter;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 
 /// The reply to SHUTDOWN when the server keeps running.
 pub const SHUTDOWN_FAILED: &str = "ERR Errors trying to SHUTDOWN. Check logs.";
 
 /// Progress of the shutdown; shared by all threads.
 #[derive(Default)]
-pub struct ShutdownState(pub(super) Mutex<State>);
+pub struct Shutdown {
+    pub(super) state: Mutex<State>,
+    /// The loops must stop.
+    stops: AtomicBool,
+    /// Stops the threads; set by the thread pool.
+    on_request: RwLock<Option<Box<dyn Fn() + Send + Sync>>>,
+}
 
 #[derive(Default)]
 pub(super) struct State {
@@ -54,10 +62,34 @@ pub struct ShutdownOptions {
     pub failover: bool,
 }
 
-impl ShutdownState {
+impl Shutdown {
+    /// True once the loops must stop.
+    pub fn is_requested(&self) -> bool {
+        self.stops.load(SeqCst)
+    }
+
+    /// Scripts and waits end; the loops go on until [`Shutdown::request`]. False takes it back.
+    pub(super) fn set_imminent(&self, imminent: bool) {
+        self.stops.store(imminent, SeqCst);
+    }
+
+    /// Stops the loops.
+    pub fn request(&self) {
+        // Threads that are just starting see the flag; the others are woken.
+        self.stops.store(true, SeqCst);
+        if let Some(stop) = &*self.on_request.read() {
+            stop();
+        }
+    }
+
+    /// Calls `stop` when the loops must stop.
+    pub fn on_request(&self, stop: impl Fn() + Send + Sync + 'static) {
+        *self.on_request.write() = Some(Box::new(stop));
+    }
+
     /// Requests a shutdown; false if one has already been requested.
     pub fn schedule(&self) -> bool {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         let is_first = state.stage == Stage::Running;
         if is_first {
             state.stage = Stage::Scheduled;
@@ -67,13 +99,13 @@ impl ShutdownState {
 
     /// True if a shutdown has been requested and has not begun.
     pub fn is_scheduled(&self) -> bool {
-        self.0.lock().stage == Stage::Scheduled
+        self.state.lock().stage == Stage::Scheduled
     }
 
     /// Enters `WaitingForReplicas` and returns the request's number; `None` if the stage is not
     /// `from`.
     pub(super) fn wait(&self, from: Stage) -> Option<u64> {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         if state.stage != from {
             return None;
         }
@@ -85,12 +117,12 @@ impl ShutdownState {
 
     /// True while `request` waits for replicas.
     pub(super) fn waits(&self, request: u64) -> bool {
-        self.0.lock().waits(request)
+        self.state.lock().waits(request)
     }
 
     /// Starts the shutdown; false if the request has been aborted.
     pub(super) fn begin(&self, request: u64) -> bool {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         let may = state.waits(request);
         if may {
             state.stage = Stage::Started;
@@ -100,7 +132,7 @@ impl ShutdownState {
 
     /// Milliseconds left for replicas to catch up, while the server waits for them.
     pub fn left_ms(&self, now_ms: i64) -> Option<i64> {
-        let state = self.0.lock();
+        let state = self.state.lock();
         (state.stage == Stage::WaitingForReplicas && state.until_ms < i64::MAX)
             .then(|| (state.until_ms - now_ms).max(0))
     }

@@ -313,7 +313,7 @@ impl<'e> Export<'e> {
         if self.job.is_cancelled.load(Relaxed) {
             return Err(Failure::Cancelled);
         }
-        if self.engine.shutdown.load(Relaxed) {
+        if self.engine.shutdown.is_requested() {
             return Err(said("this server ends"));
         }
         let view = self.engine.cluster_view().unwrap_or_default();
@@ -677,7 +677,7 @@ fn wait_for(engine: &Engine, is_there: impl Fn(&ClusterView) -> bool) -> Result<
     let map = engine.cluster.as_ref().and_then(|node| node.map.as_ref());
     let map = map.ok_or_else(|| said("this server is in no cluster"))?;
     while !map.wait_until(&is_there, Duration::from_secs(1)) {
-        if engine.shutdown.load(Relaxed) {
+        if engine.shutdown.is_requested() {
             return Err(said("this server ends"));
         }
     }

@@ -39,7 +39,7 @@ impl Drop for Hold<'_> {
             moves.set_held(self.slots, false);
             self.engine.attention.set(HELD_SLOTS, moves.holds_any());
         }
-        self.engine.mailboxes.tell_all(|| Message::Resume);
+        self.engine.clients.mailboxes.tell_all(|| Message::Resume);
     }
 }
 
@@ -65,6 +65,6 @@ impl Engine {
             moves.unsettled_until.store(0, SeqCst);
             self.attention.set(HELD_SLOTS, moves.holds_any());
         }
-        self.mailboxes.tell_all(|| Message::Resume);
+        self.clients.mailboxes.tell_all(|| Message::Resume);
     }
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
 
 use braid_base::clock::boot_nanos;
+use braid_clients::{ClientRecord, Mailboxes, client_flags};
 use parking_lot::Mutex;
 
 /// Replies wait for the disk (`appendfsync always`).
@@ -89,6 +90,25 @@ impl SyncWrites {
             self.reasons.fetch_or(reason, Relaxed);
         } else {
             self.reasons.fetch_and(!reason, Relaxed);
+        }
+    }
+
+    /// Whether a client's replies wait for the in-sync members. `durable`: what it has asked for.
+    #[inline]
+    pub fn holds_for(&self, durable: Option<bool>) -> bool {
+        durable.unwrap_or_else(|| self.is_default())
+    }
+
+    /// Whether a client came while this server was the primary of its group, which it is no more.
+    pub(crate) fn came_to_primary(&self, record: &ClientRecord) -> bool {
+        self.former.has(record.id) && !record.has(client_flags::REPLICA)
+    }
+
+    /// Rings the loops that hold replies for members, but the caller's own.
+    pub(super) fn ring_holders(&self, mailboxes: &Mailboxes, own: Option<usize>) {
+        let loops = std::mem::take(&mut *self.loops.lock());
+        for slot in loops.into_iter().filter(|&slot| own != Some(slot)) {
+            mailboxes[slot].ring();
         }
     }
 

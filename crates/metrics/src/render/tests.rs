@@ -104,7 +104,7 @@ fn metrics_are_what_has_happened() {
     let engine = engine();
     let now = braid_base::clock::unix_ms();
     let record = Arc::new(ClientRecord::new(1, -1, Address::Unknown, Address::Unknown, now));
-    engine.clients.add(Arc::clone(&record));
+    engine.clients.registry.add(Arc::clone(&record));
     let mut session = Session::new(record, &engine.attention, &engine.acl);
     let mut worker = engine.worker(1);
     let requests: [&[&[u8]]; 5] =
@@ -148,7 +148,10 @@ fn metrics_are_what_has_happened() {
 fn hot_keys_are_shown_while_somebody_wants_to_know() {
     let engine = engine();
     let wish = Wish { cpu: false, net: true, count: 2, sample: 1, duration_ms: None };
-    engine.hot_keys.start(&engine.threads, wish, |threads| Totals::of(threads, Default::default()));
+    engine
+        .telemetry
+        .hot_keys
+        .start(&engine.telemetry.threads, wish, |threads| Totals::of(threads, Default::default()));
     let record = Arc::new(ClientRecord::new(1, -1, Address::Unknown, Address::Unknown, 0));
     let mut session = Session::new(record, &engine.attention, &engine.acl);
     let mut worker = engine.worker(1);

@@ -122,7 +122,7 @@ impl Folder {
             let stray = self.data_without_manifest();
             if !stray.is_empty() {
                 log::warn!(
-                    "The AOF manifest file {} doesn't exist: what is beside it is not loaded: {}",
+                    "The AOF manifest file {} doesn't exist. Append-only files in its directory are not loaded: {}",
                     path.display(),
                     stray.join(", ")
                 );

@@ -128,7 +128,9 @@ impl ClientSet {
                 record.id,
                 record.address
             );
-            engine.threads[record.io_thread.load(Relaxed) as usize].query_limit_disconnections.add(1);
+            engine.telemetry.threads[record.io_thread.load(Relaxed) as usize]
+                .query_limit_disconnections
+                .add(1);
             client.broken = true;
             self.to_drop.push(place);
         }

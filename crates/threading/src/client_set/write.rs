@@ -54,7 +54,7 @@ impl ClientSet {
             let dropped = self.check_output_limit(engine, place, now_ms);
             // Not if the replies must be durable first.
             if early && !dropped && engine.sync_writes.reasons() == 0 {
-                self.send_early(&engine.threads[slot], place);
+                self.send_early(&engine.telemetry.threads[slot], place);
             }
         }
     }
@@ -135,7 +135,7 @@ impl ClientSet {
         let limit =
             if client.session.listener.subscriptions.is_some() { listener_limit } else { output_limit };
         let bytes = counted_reply_bytes(client.reply.len()) as u64;
-        let is_stranger = bytes > STRANGER_REPLY_MAX && engine.must_log_in(&client.session);
+        let is_stranger = bytes > STRANGER_REPLY_MAX && client.session.must_log_in();
         // One long line is not the fault of its reader: a monitor counts as deaf only if its socket
         // did not take all of the output before.
         let is_deaf_monitor = monitor_bytes_max > 0
@@ -162,7 +162,7 @@ impl ClientSet {
                 if is_deaf_monitor { " (monitor-output-limit)" } else { "" }
             );
             let thread = record.io_thread.load(Relaxed) as usize;
-            engine.threads[thread].output_limit_disconnections.add(1);
+            engine.telemetry.threads[thread].output_limit_disconnections.add(1);
             client.broken = true;
             client.uncount(&self.client_bytes);
             self.to_drop.push(place);

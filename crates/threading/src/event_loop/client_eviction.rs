@@ -25,15 +25,15 @@ impl<M: Model> EventLoop<M> {
         if u64::try_from(self.clients.client_bytes.load(Relaxed)).unwrap_or(0) <= max {
             return;
         }
-        for record in self.engine.clients.beyond(max) {
+        for record in self.engine.clients.registry.beyond(max) {
             let mut line = Vec::new();
             describe(&mut line, &self.engine.commands, &record, self.worker.now_ms(), None);
-            if !self.engine.clients.disconnect(&record) {
+            if !self.engine.clients.registry.disconnect(&record) {
                 // Another thread has chosen it as well.
                 continue;
             }
             log::info!("Evicting client: {}", String::from_utf8_lossy(line.trim_ascii_end()));
-            self.engine.threads[self.slot].evicted_clients.add(1);
+            self.engine.telemetry.threads[self.slot].evicted_clients.add(1);
             if let Some(&place) = self.by_id.get(&record.id)
                 && let Some(client) = self.clients.slab.get(place)
             {

@@ -52,7 +52,7 @@ impl<M: Model> EventLoop<M> {
         client.uncount(&self.clients.client_bytes);
         let id = client.session.id();
         self.by_id.remove(&id);
-        engine.clients.remove(id);
+        engine.clients.registry.remove(id);
         self.loads.release(self.slot);
         let stats = self.stats();
         // Minus one, in wrapping arithmetic.

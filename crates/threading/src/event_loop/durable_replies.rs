@@ -177,7 +177,7 @@ impl<M: Model> EventLoop<M> {
             let Some(client) = self.clients.slab.get(place) else { return false };
             if for_members {
                 let reveals = if has_messages { &mut client.has_messages } else { &mut client.reveals };
-                if !std::mem::take(reveals) || !self.engine.waits_for_members(&client.session) {
+                if !std::mem::take(reveals) || !self.engine.sync_writes.holds_for(client.session.durable) {
                     return true;
                 }
                 if !has_messages && client.has_messages {
@@ -332,7 +332,7 @@ impl<M: Model> EventLoop<M> {
         }
         client.session.has_written |= has_written;
         self.report_outcome(place, settled, is_cut);
-        self.clients.write(&self.engine.threads[self.slot], place);
+        self.clients.write(&self.engine.telemetry.threads[self.slot], place);
         self.update_interest(place, clock::unix_ms());
     }
 

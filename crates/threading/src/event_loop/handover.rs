@@ -135,8 +135,8 @@ impl<M: Model> EventLoop<M> {
         assigning.take(to);
         assigning.hand_over(to, client);
         // After the client: a message to the new loop finds it there.
-        record.set_mailbox(&self.engine.mailboxes[to]);
-        self.engine.mailboxes[to].ring();
+        record.set_mailbox(&self.engine.clients.mailboxes[to]);
+        self.engine.clients.mailboxes[to].ring();
         true
     }
 
@@ -236,8 +236,8 @@ mod tests {
         ours.set_nonblocking(true).expect("a socket that does not block");
         let record = Arc::new(ClientRecord::new(id, 0, Address::Unknown, Address::Unknown, 0));
         record.io_thread.store(to.slot as u32, Relaxed);
-        record.set_mailbox(&engine.mailboxes[to.slot]);
-        engine.clients.add(Arc::clone(&record));
+        record.set_mailbox(&engine.clients.mailboxes[to.slot]);
+        engine.clients.registry.add(Arc::clone(&record));
         to.loads.assign().take(to.slot);
         to.handle(Message::Accepted(Accepted { socket: OwnedFd::from(ours), is_tls: false, record }));
         theirs
@@ -296,7 +296,7 @@ mod tests {
             [first.by_id[&1]],
             "it is told of the kill, and the other one is not"
         );
-        engine.clients.get(2).expect("it is connected").send(Message::Kill(2));
+        engine.clients.registry.get(2).expect("it is connected").send(Message::Kill(2));
         first.read_mail(true);
         assert_eq!(first.clients.to_drop.len(), 2);
     }
@@ -311,10 +311,10 @@ mod tests {
             let assigning = loads.assign();
             assigning.take(1);
             record.io_thread.store(1, Relaxed);
-            record.set_mailbox(&engine.mailboxes[1]);
-            engine.clients.add(Arc::clone(&record));
+            record.set_mailbox(&engine.clients.mailboxes[1]);
+            engine.clients.registry.add(Arc::clone(&record));
             let accepted = Accepted { socket: OwnedFd::from(ours), is_tls: false, record };
-            engine.mailboxes[1].send(Message::Accepted(accepted));
+            engine.clients.mailboxes[1].send(Message::Accepted(accepted));
         }
         theirs.write_all(b"PING\r\n").expect("sent");
         loads.set_threads(1);

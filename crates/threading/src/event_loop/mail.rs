@@ -7,6 +7,7 @@ use std::sync::Arc;
 use braid_clients::record::Accepted;
 use braid_clients::{Message, client_flags};
 use braid_engine::Session;
+use braid_engine::shard_channels::end_foreign_subscriptions;
 use braid_net::poller::Interest;
 use braid_net::stream::Stream;
 
@@ -17,7 +18,7 @@ impl<M: Model> EventLoop<M> {
     /// Handles everything that other threads have left for this loop; `rung` if its notifier was
     /// rung.
     pub(crate) fn read_mail(&mut self, rung: bool) {
-        let mailbox = Arc::clone(&self.engine.mailboxes[self.slot]);
+        let mailbox = Arc::clone(&self.engine.clients.mailboxes[self.slot]);
         if rung {
             // Before anything is taken: later senders ring again.
             mailbox.acknowledge();
@@ -162,7 +163,10 @@ impl<M: Model> EventLoop<M> {
     fn leave_slots(&mut self, id: u64) {
         let Some(&place) = self.by_id.get(&id) else { return };
         let Some(client) = self.clients.slab.get(place) else { return };
-        self.engine.end_foreign_subscriptions(&mut client.session, &mut client.reply);
+        if let Some(view) = self.engine.cluster_view() {
+            let (session, reply) = (&mut client.session, &mut client.reply);
+            end_foreign_subscriptions(&view, &self.engine.hub, session, reply);
+        }
         if !client.in_write_list && !client.reply.is_empty() {
             client.in_write_list = true;
             self.clients.to_write.push(place);

@@ -83,7 +83,7 @@ impl<M: Model> EventLoop<M> {
     #[cold]
     fn send_after(&self, client: u64, payload: &Arc<Payload>) -> Pushed {
         let engine = &self.engine;
-        let Some(record) = engine.clients.get(client) else { return Pushed::Gone };
+        let Some(record) = engine.clients.registry.get(client) else { return Pushed::Gone };
         record.with_owner(|owner| {
             if owner == self.slot {
                 // It is on its way to this loop.

@@ -135,7 +135,7 @@ impl<M: Model> EventLoop<M> {
         let busy: Vec<u64> = balance
             .seen
             .iter_mut()
-            .zip(self.engine.threads.iter())
+            .zip(self.engine.telemetry.threads.iter())
             .map(|(seen, stats)| {
                 let nanos = stats.cycle_nanos.get();
                 // After a reset of the statistics this check says nothing.
@@ -168,7 +168,7 @@ impl<M: Model> EventLoop<M> {
 
     /// All clients by id, with their numbers of commands.
     fn commands_of_clients(&self) -> impl Iterator<Item = (u64, u64)> {
-        let clients = &self.engine.clients;
+        let clients = &self.engine.clients.registry;
         self.by_id.keys().filter_map(|&id| clients.get(id).map(|record| (id, record.commands.load(Relaxed))))
     }
 
@@ -211,7 +211,7 @@ impl<M: Model> EventLoop<M> {
             return Some(message);
         }
         // A client that is gone for good needs no message.
-        let record = self.engine.clients.get(id)?;
+        let record = self.engine.clients.registry.get(id)?;
         if record.io_thread.load(Relaxed) as usize != self.slot {
             record.send(message);
         }

@@ -185,7 +185,7 @@ impl ClientSet {
         client.batch_quota =
             u32::try_from(run.at - first).unwrap_or(BATCH_QUOTA_MAX).clamp(1, BATCH_QUOTA_MAX - 1);
         run.at += own;
-        engine.threads[slot].turns_cut_short.add(1);
+        engine.telemetry.threads[slot].turns_cut_short.add(1);
     }
 
     /// Whether a request that may run scripts does so: EXEC does if one of its commands does.
@@ -285,7 +285,7 @@ impl ClientSet {
             log::debug!("Protocol error ({text}) from client: id={} addr={}", record.id, record.address);
             client.reply.protocol_error(&error);
             let thread = record.io_thread.load(Relaxed) as usize;
-            engine.threads[thread].count_error(b"ERR");
+            engine.telemetry.threads[thread].count_error(b"ERR");
             client.session.close();
             if !client.in_write_list {
                 client.in_write_list = true;

@@ -135,7 +135,7 @@ fn write_all(event_loop: &mut EventLoop<Fanout>) {
     }
     event_loop.feed_replicas_before_replies();
     let is_little = is_little(event_loop, count);
-    event_loop.engine.io_threads_active.store(!is_little, Relaxed);
+    event_loop.engine.telemetry.io_threads_active.store(!is_little, Relaxed);
     if is_little {
         event_loop.write_replies();
         return;

@@ -116,7 +116,7 @@ impl<Q: MainQueue> Routes<Q> {
         fence(Ordering::SeqCst);
         for (slot, Route { wants_room: wants, .. }) in self.loops.iter().enumerate() {
             if wants.load(Ordering::Relaxed) && wants.swap(false, Ordering::Relaxed) {
-                engine.mailboxes[slot].ring();
+                engine.clients.mailboxes[slot].ring();
             }
         }
     }
@@ -128,7 +128,7 @@ pub(super) fn starter<Q: MainQueue + 'static, M: Model + 'static>(
     to_main: Q,
     io: fn(Origin<Q>) -> M,
 ) -> Starter {
-    let routes = Routes::new(starting.engine.thread_count(), to_main);
+    let routes = Routes::new(starting.engine.clients.mailboxes.thread_count(), to_main);
     Box::new(move |slot| {
         routes.make_room(slot + 1);
         let routes = Arc::clone(&routes);

@@ -72,9 +72,9 @@ impl Row {
 /// If a thread cannot be started.
 pub fn start(engine: &Arc<Engine>, listeners: &Arc<Listeners>) -> io::Result<Arc<Pool>> {
     let row = row(engine.config.threading_model());
-    engine.scripts_run_beside.store(row.scripts_run_beside, Relaxed);
-    engine.io_threads_active.store(!row.rests_threads, Relaxed);
-    let loads = Arc::new(LoopLoads::new(engine.thread_count(), row.serving));
+    engine.scripts.run_beside.store(row.scripts_run_beside, Relaxed);
+    engine.telemetry.io_threads_active.store(!row.rests_threads, Relaxed);
+    let loads = Arc::new(LoopLoads::new(engine.clients.mailboxes.thread_count(), row.serving));
     let (engine, listeners) = (Arc::clone(engine), Arc::clone(listeners));
     let starting = Starting { engine: Arc::clone(&engine), listeners, loads: Arc::clone(&loads) };
     Pool::new(&engine, loads, (row.starter)(starting))
@@ -103,7 +103,7 @@ impl Starting {
                 Ok(event_loop) => event_loop.run(),
                 Err(error) => {
                     log::error!("Cannot start I/O thread {slot}: {error}");
-                    engine.request_shutdown();
+                    engine.shutdown.request();
                 }
             }
         })
@@ -117,7 +117,7 @@ impl Starting {
             braid_base::alloc::register_thread(slot + 1);
             bind(&engine, slot);
             let task = rustix::thread::gettid().as_raw_nonzero().get() as u32;
-            engine.threads[slot].task.store(task, Relaxed);
+            engine.telemetry.threads[slot].task.store(task, Relaxed);
             drop(engine);
             body();
         })

@@ -7,6 +7,7 @@ mod commands;
 mod documents;
 mod layers;
 mod lengths;
+mod licence;
 mod unsafety;
 mod unused;
 mod workflows;
@@ -16,7 +17,7 @@ use crate::{Tree, Violation};
 pub type Rule = fn(&Tree) -> Vec<Violation>;
 
 /// All rules by name.
-pub const ALL: [(&str, Rule); 13] = [
+pub const ALL: [(&str, Rule); 14] = [
     (layers::NAME, layers::check),
     (circles::NAME, circles::check),
     (lengths::FILES, lengths::files),
@@ -30,6 +31,7 @@ pub const ALL: [(&str, Rule); 13] = [
     (commands::NAME, commands::check),
     (unused::NAME, unused::check),
     (workflows::NAME, workflows::check),
+    (licence::NAME, licence::check),
 ];
 
 fn violation(rule: &'static str, place: &str, line: usize, message: String) -> Violation {

@@ -104,7 +104,7 @@ fn invalidations_are_redirected_while_there_is_somebody() {
     assert_eq!(told, format!("*2\r\n$4\r\npong\r\n$0\r\n\r\n{message}"));
     assert_eq!(tester.run("CLIENT GETREDIR"), format!(":{id}\r\n"));
     tester.run("GET k");
-    tester.engine.clients.remove(id);
+    tester.engine.clients.registry.remove(id);
     tester.run_as(other, "SET k 2");
     assert_eq!(tester.run("PING"), format!("+PONG\r\n>2\r\n$21\r\ntracking-redir-broken\r\n:{id}\r\n"));
     assert!(tester.run("CLIENT TRACKINGINFO").contains("broken_redirect"));

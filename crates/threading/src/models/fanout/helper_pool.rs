@@ -213,8 +213,8 @@ impl Drop for HelperPool {
 /// The body of a helper's thread: works until the pool ends it.
 pub fn help(engine: &Engine, slot: usize, link: &HelperLink) {
     let settings = link.work.lock().settings;
-    let mut clients = ClientSet::new(settings, std::sync::Arc::clone(&engine.client_bytes));
-    let stats = &engine.threads[slot];
+    let mut clients = ClientSet::new(settings, std::sync::Arc::clone(&engine.clients.bytes));
+    let stats = &engine.telemetry.threads[slot];
     let mut todo = Vec::new();
     while link.wait_while(IDLE) == WORKING {
         let start = Ticks::now();
@@ -233,7 +233,7 @@ pub fn help(engine: &Engine, slot: usize, link: &HelperLink) {
         let main = work.main.clone();
         drop(work);
         // Messages to all loops are for threads that poll; a helper ignores them.
-        while engine.mailboxes[slot].take().is_some() {}
+        while engine.clients.mailboxes[slot].take().is_some() {}
         stats.cycles.add(1);
         stats.cycle_nanos.add(Ticks::now().nanos_since(start));
         // The end may have been requested meanwhile, which must not be undone.
@@ -281,7 +281,7 @@ mod tests {
         config.load_text("io-threads 3\nshards 16\n").expect("valid settings");
         let engine =
             Engine::new(Arc::new(config), braid_commands::rows(), Start::default()).expect("an engine");
-        let mut clients = ClientSet::new(Settings::of(&engine), Arc::clone(&engine.client_bytes));
+        let mut clients = ClientSet::new(Settings::of(&engine), Arc::clone(&engine.clients.bytes));
         let mut peers: Vec<UnixStream> = (0..CLIENTS)
             .map(|id| {
                 let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");

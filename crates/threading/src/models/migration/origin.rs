@@ -116,7 +116,7 @@ pub fn send_to_main<M: HasOrigin>(event_loop: &mut EventLoop<M>, place: u32) {
 /// Rings the main thread's notifier if clients were sent.
 pub fn ring_main<M: HasOrigin>(event_loop: &mut EventLoop<M>) {
     if std::mem::take(&mut event_loop.model.origin().is_ring_due) {
-        event_loop.engine.mailboxes[MAIN].ring();
+        event_loop.engine.clients.mailboxes[MAIN].ring();
     }
 }
 

@@ -31,7 +31,7 @@ fn client(engine: &Engine, id: u64) -> (Box<Client>, UnixStream) {
 
 /// Waits until a loop's notifier is rung; false after a long time.
 fn hears(engine: &Engine, slot: usize) -> bool {
-    let mailbox = &engine.mailboxes[slot];
+    let mailbox = &engine.clients.mailboxes[slot];
     let notifier = mailbox.notifier();
     let mut polled = [rustix::event::PollFd::new(&notifier, rustix::event::PollFlags::IN)];
     let patience = rustix::event::Timespec { tv_sec: 20, tv_nsec: 0 };
@@ -67,7 +67,7 @@ fn no_wake_up_is_lost_on_a_full_ring() {
                     let mut next = traveller.take();
                     while let Some(client) = next.take() {
                         match routes.send(slot, client) {
-                            Ok(()) => engine.mailboxes[MAIN].ring(),
+                            Ok(()) => engine.clients.mailboxes[MAIN].ring(),
                             Err(client) => {
                                 assert!(
                                     hears(engine, slot),
@@ -96,7 +96,7 @@ fn no_wake_up_is_lost_on_a_full_ring() {
                 let slot = client.session.id() as usize;
                 routes.notify_room(&engine);
                 routes.loops[slot].back.push(client);
-                engine.mailboxes[slot].ring();
+                engine.clients.mailboxes[slot].ring();
                 trips += 1;
             }
         }
@@ -105,7 +105,7 @@ fn no_wake_up_is_lost_on_a_full_ring() {
 
 /// A client's parsed input as another thread sees it: the arguments of each request, joined.
 fn carried(engine: &Engine, mut client: Box<Client>) -> (Vec<String>, Box<Client>) {
-    let mut clients = ClientSet::new(Settings::of(engine), Arc::clone(&engine.client_bytes));
+    let mut clients = ClientSet::new(Settings::of(engine), Arc::clone(&engine.clients.bytes));
     let mut parsed_input = client.parsed_input.take().expect("packed");
     let place = clients.slab.add(client);
     clients.batch.append(&mut parsed_input.batch, place);
@@ -125,7 +125,7 @@ const SENT: &[u8] = b"*1\r\n$4\r\nPING\r\n*2\r\n$3\r\nGET\r\n$1\r\na\r\nECHO \"b
 #[test]
 fn a_client_takes_along_what_was_read_from_it() {
     let engine = engine(2);
-    let mut clients = ClientSet::new(Settings::of(&engine), Arc::clone(&engine.client_bytes));
+    let mut clients = ClientSet::new(Settings::of(&engine), Arc::clone(&engine.clients.bytes));
     let (traveller, mut peer) = client(&engine, 1);
     let place = clients.slab.add(traveller);
     std::io::Write::write_all(&mut peer, SENT).expect("sent");
@@ -148,7 +148,7 @@ fn the_rest_of_what_was_read_can_be_executed_elsewhere() {
     for first in 0..4 {
         for begun in [&b""[..], b"*1\r\n$4\r\nPI"] {
             let engine = engine(2);
-            let mut clients = ClientSet::new(Settings::of(&engine), Arc::clone(&engine.client_bytes));
+            let mut clients = ClientSet::new(Settings::of(&engine), Arc::clone(&engine.clients.bytes));
             // Others are in the batch before and after it.
             let (before, mut before_peer) = client(&engine, 1);
             let before = clients.slab.add(before);

@@ -80,7 +80,7 @@ fn send_back_executed<Q: MainQueue>(event_loop: &mut EventLoop<Visitors<Q>>) {
     visitors.places = places;
     for (slot, is_due) in visitors.rings_due.iter_mut().enumerate() {
         if std::mem::take(is_due) {
-            event_loop.engine.mailboxes[slot].ring();
+            event_loop.engine.clients.mailboxes[slot].ring();
         }
     }
 }

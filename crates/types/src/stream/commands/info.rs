@@ -79,7 +79,7 @@ fn progress(reply: &mut ReplyBuffer, log: &Log, group: &Group, as_redis_8: bool)
 
 pub fn groups(call: &mut Call) -> CommandResult {
     let stream = call.keyspace.read_as::<Stream>(call.args[2])?.ok_or(CommandError::NoSuchKey)?;
-    let as_redis_8 = call.engine.follows_redis_8();
+    let as_redis_8 = call.engine.process.follows_redis_8();
     let reply = &mut *call.reply;
     reply.array(stream.groups().len());
     for (name, group) in stream.groups().iter() {
@@ -110,7 +110,7 @@ pub fn stream(call: &mut Call) -> CommandResult {
     let Some(stream) = call.keyspace.read_as::<Stream>(call.args[2])? else {
         return Err(CommandError::NoSuchKey);
     };
-    let as_redis_8 = call.engine.follows_redis_8();
+    let as_redis_8 = call.engine.process.follows_redis_8();
     let (log, reply) = (stream.log(), &mut *call.reply);
     reply.map(if full.is_some() { 9 } else { 10 });
     number_field(reply, "length", log.len() as i64);
