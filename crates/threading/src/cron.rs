@@ -159,7 +159,7 @@ impl Cron {
         let rest_ms = if self.slot == 0 { 200 } else { 500 };
         // Over all shards, not only this loop's share: the other loops may have gone to rest before
         // a key there got its expiry.
-        let due = expiry::next_due(&engine.keyspace, (0, 1)).unwrap_or(i64::MAX);
+        let due = expiry::next_due(&engine.keyspace).unwrap_or(i64::MAX);
         self.next_ms = due.min(now_ms.saturating_add(rest_ms)).max(self.next_ms);
         self.resting = true;
         engine.telemetry.threads[self.slot].resting.store(true, Relaxed);
