@@ -10,6 +10,7 @@
 
 mod crash;
 mod examples;
+mod lag;
 mod pair;
 mod refused;
 mod topologies;

@@ -28,6 +28,8 @@ pub struct At<'a> {
     pub stamp: Stamp,
     pub seen: Seen<'a>,
     pub rules: &'a Rules,
+    /// Counts values that lose against concurrent ones.
+    pub lost: &'a std::cell::Cell<u64>,
 }
 
 impl At<'_> {
@@ -77,6 +79,11 @@ impl Times {
         Times(Vec::new())
     }
 
+    /// One that a write of a stamp has given.
+    pub(crate) fn given(stamp: Stamp, time: u64) -> Times {
+        Times(vec![(stamp, Time::At(time))])
+    }
+
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -89,6 +96,14 @@ impl Times {
 
     pub fn remove(&mut self, at: &At) {
         self.0.retain(|(stamp, _)| !at.removes(*stamp));
+    }
+
+    /// The only one there is, if it is no PERSIST's.
+    pub(crate) fn only(&self) -> Option<(Stamp, u64)> {
+        match self.0.as_slice() {
+            [(stamp, Time::At(time))] => Some((*stamp, *time)),
+            _ => None,
+        }
     }
 
     /// The longest, with its stamp. A value written after a time was given lives without it, so
@@ -210,6 +225,14 @@ impl<V: Clone> Cell<V> {
         }
     }
 
+    /// The stamp and the value, if that is all there is.
+    pub fn plain(&self) -> Option<(Stamp, &V)> {
+        match self {
+            Cell { value: Some(value), mark: Mark { stamp, more: None } } => Some((*stamp, value)),
+            _ => None,
+        }
+    }
+
     /// The value without increments.
     pub fn base(&self) -> Option<&V> {
         self.value.as_ref()
@@ -262,7 +285,7 @@ impl<V: Clone> Cell<V> {
         match change {
             CellChange::Put { value, time, seen } => {
                 self.remove(at, &seen);
-                self.insert(at.stamp, value, at.rules);
+                self.insert(at, value);
                 if let Some(time) = time {
                     self.more().times.set(at, Time::At(time));
                 }
@@ -319,7 +342,8 @@ impl<V: Clone> Cell<V> {
     }
 
     /// Adds a write that nothing here has overwritten.
-    fn insert(&mut self, stamp: Stamp, value: V, rules: &Rules) {
+    fn insert(&mut self, at: &At, value: V) {
+        let (stamp, rules) = (at.stamp, at.rules);
         let loser = match self.value.take() {
             Some(shown) if wins(self.mark.stamp, stamp, rules) || self.mark.stamp == stamp => {
                 self.value = Some(shown);
@@ -334,6 +358,7 @@ impl<V: Clone> Cell<V> {
                 }
             }
         };
+        at.lost.set(at.lost.get() + 1);
         if rules.keeps_losers && loser.0 != self.mark.stamp {
             let more = self.more();
             more.losers.push(loser);

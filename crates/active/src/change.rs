@@ -23,6 +23,24 @@ pub enum Kind {
 impl Kind {
     pub const ALL: [Kind; 7] =
         [Kind::String, Kind::HyperLogLog, Kind::List, Kind::Set, Kind::Hash, Kind::SortedSet, Kind::Stream];
+
+    /// Its name, as TYPE gives it; HyperLogLogs have one of their own.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::String => "string",
+            Kind::HyperLogLog => "hyperloglog",
+            Kind::List => "list",
+            Kind::Set => "set",
+            Kind::Hash => "hash",
+            Kind::SortedSet => "zset",
+            Kind::Stream => "stream",
+        }
+    }
+
+    /// Its bit in a set of types.
+    pub(crate) fn bit(self) -> u8 {
+        1 << self as u8
+    }
 }
 
 /// A tally that a removal saw, and where. The element is empty for a string.

@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::change::{Change, Kind};
 use crate::effect::{Effect, Unit};
 use crate::ended::EndedOfKey;
+use crate::keys::KeyRef;
 use crate::list::List;
 use crate::place::{Place, Side, Step};
 use crate::replica::{Applied, Refusal, Replica, State};
@@ -100,7 +101,7 @@ impl Difference {
         before: impl FnOnce(Option<&Value>) -> Before,
     ) -> &mut Touched {
         self.touched.entry((database, name.clone())).or_insert_with(|| Touched {
-            before: before(replica.visible(database, name)),
+            before: before(replica.visible(database, name).as_deref()),
             ended: replica.ended.of(database, name).cloned(),
         })
     }
@@ -128,8 +129,8 @@ impl Difference {
             touched.before = Before::Something;
             return;
         };
-        let value = replica.key(database, name).and_then(|key| key.value());
-        let value = value.filter(|value| value.kind() == *kind);
+        let value = replica.key(database, name).and_then(KeyRef::into_value);
+        let value = value.as_deref().filter(|value| value.kind() == *kind);
         for part in new {
             // An earlier unit has not touched it, so it shows what it showed before.
             if !parts.insert(part.clone()) {
@@ -149,11 +150,11 @@ impl Difference {
 
     /// Everything may be removed.
     fn note_flush(&mut self, replica: &Replica, only: Option<u32>) {
-        for (database, name, _) in replica.state.keys.iter() {
+        for (database, name) in replica.state.keys.names() {
             if only.is_none_or(|only| only == database) {
                 let of_value =
                     |value: Option<&Value>| value.map_or(Before::Whole(None), |_| Before::Something);
-                let touched = self.note(replica, database, name, of_value);
+                let touched = self.note(replica, database, &Name::from(name), of_value);
                 if matches!(touched.before, Before::Parts { .. }) {
                     touched.before = Before::Something;
                 }
@@ -185,7 +186,7 @@ fn shown_until(replica: &Replica, database: u32, name: &[u8]) -> Until {
 fn finish_key(requests: &mut Requests, replica: &Replica, name: &Name, touched: Touched) {
     let database = requests.database;
     let (value, now_ended) = (replica.visible(database, name), replica.ended.of(database, name));
-    let Some(value) = value else {
+    let Some(value) = value.as_deref() else {
         // It may be there past its time, so it is removed where that is not known to be over.
         let is_new = touched.ended.as_ref() != now_ended;
         if is_new || !matches!(touched.before, Before::Whole(None)) {
@@ -275,7 +276,7 @@ fn rewrite_shorter_end(
         return false;
     }
     if left >= right {
-        requests.rewrite_end(name, Side::Right, had - left, list.values().skip(left).collect());
+        requests.rewrite_end(name, Side::Right, had - left, list.values_since(left).collect());
     } else {
         let values: Vec<&Bytes> = list.values().take(list.len() - right).collect();
         requests.rewrite_end(name, Side::Left, had - right, outwards(values));
@@ -314,8 +315,8 @@ pub fn merge_with_difference(
     theirs: &State,
     difference: &mut Difference,
 ) -> Result<(), Refusal> {
-    for (database, name, _) in replica.state.keys.iter().chain(theirs.keys.iter()) {
-        difference.note_whole(replica, database, name);
+    for (database, name) in replica.state.keys.names().chain(theirs.keys.names()) {
+        difference.note_whole(replica, database, &Name::from(name));
     }
     replica.merge(now_ms, theirs)
 }

@@ -5,6 +5,6 @@
 //! INCR does, times of fields merge as keys' do.
 
 use crate::Bytes;
-use crate::elements::Elements;
+use crate::members::Members;
 
-pub type Hash = Elements<Bytes, Bytes>;
+pub type Hash = Members<Bytes>;

@@ -9,9 +9,11 @@
 
 use smallvec::SmallVec;
 
-use crate::cell::{At, CellChange, Sides, Time, Times};
+use crate::Bytes;
+use crate::cell::{At, Cell, CellChange, Sides, Time, Times};
 use crate::change::{Change, Kind, SeenAt};
 use crate::ended::GivenTime;
+use crate::plain::Plain;
 use crate::rules::Rules;
 use crate::stamp::Stamp;
 use crate::stored::{Stored, load_len, store_len};
@@ -28,6 +30,52 @@ pub struct Key {
 static NO_TIMES: Times = Times::none();
 
 impl Key {
+    /// A string that has been written once.
+    pub(crate) fn of_plain(plain: Plain<'_>) -> Key {
+        let cell = Cell::written(plain.stamp, Bytes::from(plain.value));
+        let times = plain.time.map(|time| Box::new(Times::given(plain.stamp, time)));
+        Key { values: SmallVec::from_buf([Value::String(cell)]), times }
+    }
+
+    /// The string, if it is one that has been written once, and had its time from that.
+    pub(crate) fn as_plain(&self) -> Option<Plain<'_>> {
+        let [Value::String(cell)] = &self.values[..] else { return None };
+        let (stamp, value) = cell.plain()?;
+        let time = match &self.times {
+            None => None,
+            Some(times) => Some(times.only().filter(|(giver, _)| *giver == stamp)?.1),
+        };
+        Some(Plain { stamp, time, value })
+    }
+
+    /// Stores what [`Key::of_plain`] makes.
+    pub(crate) fn store_plain(plain: Plain<'_>, out: &mut Vec<u8>) {
+        store_len(1, out);
+        (Kind::String as u8).store(out);
+        1_u8.store(out);
+        store_len(plain.value.len(), out);
+        out.extend_from_slice(plain.value);
+        plain.stamp.store(out);
+        // No more marks.
+        0_u8.store(out);
+        store_len(usize::from(plain.time.is_some()), out);
+        if let Some(time) = plain.time {
+            plain.stamp.store(out);
+            Time::At(time).store(out);
+        }
+    }
+
+    /// The value that shows.
+    pub(crate) fn into_value(mut self) -> Option<Value> {
+        let index = self.values.iter().rposition(Value::is_live)?;
+        Some(self.values.swap_remove(index))
+    }
+
+    /// The types of values that are hidden, a bit for each.
+    pub(crate) fn hidden(&self) -> u8 {
+        if self.values.len() < 2 { 0 } else { self.losers().fold(0, |all, value| all | value.kind().bit()) }
+    }
+
     /// The value that shows, unless its time has come.
     pub fn value(&self) -> Option<&Value> {
         self.values.iter().rfind(|value| value.is_live())
@@ -213,5 +261,18 @@ mod tests {
     #[test]
     fn keys_are_small() {
         assert!((size_of::<Value>(), size_of::<Key>()) <= (40, 64));
+    }
+
+    #[test]
+    fn plain_strings_are_stored_as_keys_are() {
+        for (value, time) in [(&b"text"[..], None), (b"", Some(1_800_000_000_000))] {
+            let plain = Plain { stamp: Stamp::ZERO.plus(77), time, value };
+            let (mut one, mut other) = (Vec::new(), Vec::new());
+            Key::store_plain(plain, &mut one);
+            let key = Key::of_plain(plain);
+            key.store(&mut other);
+            assert_eq!(one, other);
+            assert_eq!(Key::load(&mut &one[..]).as_ref().and_then(Key::as_plain), Some(plain));
+        }
     }
 }

@@ -29,6 +29,7 @@ pub mod hyperloglog;
 pub mod key;
 pub mod list;
 pub mod matching;
+pub mod members;
 pub mod place;
 pub mod replica;
 pub mod requests;
@@ -47,11 +48,15 @@ pub mod view;
 pub mod wire;
 
 mod ended;
+mod items;
 mod keys;
 mod local;
+mod packed;
+mod plain;
 mod stability;
 mod stored;
 
+pub use keys::{KeyRef, ValueRef};
 pub use local::Transaction;
 pub use replica::{Applied, Refusal, Replica};
 pub use rules::Rules;

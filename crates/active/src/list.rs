@@ -8,17 +8,17 @@
 
 use crate::stored::stored;
 use std::cmp::Ordering;
-use std::collections::VecDeque;
 
 use crate::Bytes;
 use crate::cell::{At, Cell, CellChange, Sides};
+use crate::items::Items;
 use crate::place::{Place, Side, Step, compare};
 use crate::rules::Rules;
 use crate::stamp::Stamp;
 
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct List {
-    items: VecDeque<Item>,
+    items: Items<Item>,
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -125,6 +125,11 @@ impl List {
         self.items.iter().map(Item::shown)
     }
 
+    /// Those from an index on.
+    pub(crate) fn values_since(&self, index: usize) -> impl Iterator<Item = &Bytes> {
+        self.items.since(index).map(Item::shown)
+    }
+
     /// Places and values, in order.
     pub(crate) fn placed(&self) -> impl DoubleEndedIterator<Item = (Option<Place>, &Bytes)> {
         self.items.iter().map(|item| (Place::new(item.steps()), item.shown()))
@@ -160,7 +165,9 @@ impl List {
         if index >= self.items.len() {
             return Place::new([Step::push(Side::Right, stamp)].into_iter());
         }
-        let (left, right) = (&self.items[index - 1], &self.items[index]);
+        let (Some(left), Some(right)) = (self.items.get(index - 1), self.items.get(index)) else {
+            return None;
+        };
         let (parent, side) =
             if left.way().len() < right.way().len() { (left, Side::Right) } else { (right, Side::Left) };
         Place::new(parent.steps().chain([Step::child(side, stamp)]))
@@ -175,7 +182,7 @@ impl List {
         if self.items.front().is_some_and(|item| order(item) == Ordering::Greater) {
             return Err(0);
         }
-        self.items.binary_search_by(order)
+        self.items.search(order)
     }
 
     /// Pushes values, of which each has the next stamp.
@@ -218,10 +225,10 @@ impl List {
     }
 
     pub fn merge(&mut self, theirs: &List, sides: &Sides) {
-        let mut merged = VecDeque::with_capacity(self.items.len().max(theirs.items.len()));
+        let mut merged = Items::default();
         let mut others = theirs.items.iter().peekable();
         let none = Cell::default();
-        let take_other = |other: &Item, merged: &mut VecDeque<Item>| {
+        let take_other = |other: &Item, merged: &mut Items<Item>| {
             let mut cell = Cell::default();
             cell.merge(&other.cell(), sides);
             merged.extend(other.clone().with(cell));

@@ -10,6 +10,7 @@ use crate::amount::Amount;
 use crate::cell::{At, Cell, CellChange, Time};
 use crate::change::Change;
 use crate::effect::{Effect, FlushSeen, Unit};
+use crate::keys::{KeyRef, ValueRef};
 use crate::place::Side;
 use crate::replica::{Refusal, Replica};
 use crate::stamp::Stamp;
@@ -64,7 +65,8 @@ impl Transaction<'_> {
         let replica = &mut *self.replica;
         let own = Run { start: replica.run, last: self.next.before() };
         let seen = Seen { others: &replica.state.vector, own };
-        let at = At { stamp: self.next, seen, rules: &replica.settings.rules };
+        let lost = std::cell::Cell::new(0);
+        let at = At { stamp: self.next, seen, rules: &replica.settings.rules, lost: &lost };
         replica.state.keys.apply(&at, &effect);
         replica.review(&effect);
         self.next = self.next.plus(effect.stamps());
@@ -75,7 +77,7 @@ impl Transaction<'_> {
         self.effect(Effect::Key { database, name: name.clone(), change });
     }
 
-    pub(crate) fn value(&self, database: u32, name: &Name) -> Option<&Value> {
+    pub(crate) fn value(&self, database: u32, name: &Name) -> Option<ValueRef<'_>> {
         self.replica.visible(database, name)
     }
 
@@ -88,34 +90,32 @@ impl Transaction<'_> {
     fn prepare(&mut self, database: u32, name: &Name) {
         let rules = self.replica.settings.rules;
         let key = self.replica.key(database, name);
-        if let Some(key) = key
-            && self.value(database, name).is_some()
-        {
-            let losers = key.losers().map(|loser| Change::Clear { kind: loser.kind(), seen: loser.seen() });
-            let losers: Vec<Change> = losers.collect();
-            losers.into_iter().for_each(|change| self.change(database, name, change));
-        } else if rules.clears_before_creating {
-            let seen = key.map_or_else(Vec::new, |key| key.seen());
-            self.change(database, name, Change::Remove { seen });
-        }
+        let clears: Vec<Change> = match key {
+            Some(key) if self.value(database, name).is_some() => {
+                key.losers().map(|loser| Change::Clear { kind: loser.kind(), seen: loser.seen() }).collect()
+            }
+            key if rules.clears_before_creating => {
+                vec![Change::Remove { seen: key.map_or_else(Vec::new, |key| key.seen()) }]
+            }
+            _ => Vec::new(),
+        };
+        clears.into_iter().for_each(|change| self.change(database, name, change));
     }
 
     /// SET and all that writes a whole string; `time` is its time to live, a kept one as well.
     pub fn set(&mut self, database: u32, name: &Name, value: Bytes, time: Option<u64>) {
-        let is_string = matches!(self.value(database, name), Some(Value::String(_)));
-        let seen = match self.replica.key(database, name) {
-            Some(_) if is_string => {
-                self.prepare(database, name);
-                match self.value(database, name) {
-                    Some(Value::String(cell)) => cell.seen(),
-                    _ => Vec::new(),
-                }
+        let is_string = || matches!(self.value(database, name).as_deref(), Some(Value::String(_)));
+        let seen = if self.replica.is_plain(database, name) || self.replica.key(database, name).is_none() {
+            Vec::new()
+        } else if is_string() {
+            self.prepare(database, name);
+            match self.value(database, name).as_deref() {
+                Some(Value::String(cell)) => cell.seen(),
+                _ => Vec::new(),
             }
-            Some(_) => {
-                self.remove(database, name);
-                Vec::new()
-            }
-            None => Vec::new(),
+        } else {
+            self.remove(database, name);
+            Vec::new()
         };
         self.change(database, name, Change::String(CellChange::Put { value, time, seen }));
     }
@@ -124,7 +124,8 @@ impl Transaction<'_> {
     pub fn increment(&mut self, database: u32, name: &Name, by: Amount) -> bool {
         self.prepare(database, name);
         let none = Cell::default();
-        let cell = match self.value(database, name) {
+        let value = self.value(database, name);
+        let cell = match value.as_deref() {
             Some(Value::String(cell)) => cell,
             _ => &none,
         };
@@ -136,8 +137,7 @@ impl Transaction<'_> {
 
     /// DEL and what overwrites a key.
     pub fn remove(&mut self, database: u32, name: &Name) {
-        if let Some(key) = self.replica.key(database, name) {
-            let seen = key.seen();
+        if let Some(seen) = self.replica.key(database, name).map(|key| key.seen()) {
             self.change(database, name, Change::Remove { seen });
         }
     }
@@ -147,7 +147,7 @@ impl Transaction<'_> {
         let concerned = |number: u32| database.is_none_or(|database| database == number);
         let keys = self.replica.state.keys.iter().filter(|(number, ..)| concerned(*number));
         let of_key = keys.flat_map(|(database, name, key)| {
-            key.seen().into_iter().map(move |at| FlushSeen { database, name: name.clone(), at })
+            key.seen().into_iter().map(move |at| FlushSeen { database, name: name.into(), at })
         });
         let mut seen: Vec<FlushSeen> = of_key.collect();
         seen.sort_by(|one, other| (one.database, &one.name).cmp(&(other.database, &other.name)));
@@ -162,13 +162,13 @@ impl Transaction<'_> {
 
     pub fn hash_set(&mut self, database: u32, name: &Name, field: Bytes, value: Bytes, time: Option<u64>) {
         self.prepare(database, name);
-        let seen = self.hash_cell(database, name, &field).map_or_else(Vec::new, Cell::seen);
+        let seen = self.hash_cell(database, name, &field).map_or_else(Vec::new, |cell| cell.seen());
         self.change(database, name, Change::Hash(field, CellChange::Put { value, time, seen }));
     }
 
     pub fn hash_remove(&mut self, database: u32, name: &Name, field: Bytes) {
         self.prepare(database, name);
-        let seen = self.hash_cell(database, name, &field).map_or_else(Vec::new, Cell::seen);
+        let seen = self.hash_cell(database, name, &field).map_or_else(Vec::new, |cell| cell.seen());
         self.change(database, name, Change::Hash(field, CellChange::Remove { seen }));
     }
 
@@ -178,8 +178,7 @@ impl Transaction<'_> {
         if !self.shows(database, name, &field) {
             self.hash_remove(database, name, field.clone());
         }
-        let none = Cell::default();
-        let cell = self.hash_cell(database, name, &field).unwrap_or(&none);
+        let cell = self.hash_cell(database, name, &field).unwrap_or_default();
         let change = cell.increment(self.replica.region(), self.replica.run, self.next, by);
         let Some(change) = change else { return false };
         self.change(database, name, Change::Hash(field, change));
@@ -199,8 +198,8 @@ impl Transaction<'_> {
         !is_ended && self.value(database, name).is_some_and(|value| value.has(element))
     }
 
-    fn hash_cell(&self, database: u32, name: &Name, field: &[u8]) -> Option<&Cell<Bytes>> {
-        match self.value(database, name) {
+    fn hash_cell(&self, database: u32, name: &Name, field: &[u8]) -> Option<Cell<Bytes>> {
+        match self.value(database, name).as_deref() {
             Some(Value::Hash(hash)) => hash.get(field),
             _ => None,
         }
@@ -230,14 +229,14 @@ impl Transaction<'_> {
         self.prepare(database, name);
         let cell = self.sorted_set_cell(database, name, &member);
         // What ZADD keeps of a member's time is the caller's to say again.
-        let seen = cell.map_or_else(Vec::new, Cell::seen);
+        let seen = cell.map_or_else(Vec::new, |cell| cell.seen());
         let change = CellChange::Put { value: score, time: None, seen };
         self.change(database, name, Change::SortedSet(member, change));
     }
 
     pub fn sorted_set_remove(&mut self, database: u32, name: &Name, member: Bytes) {
         self.prepare(database, name);
-        let seen = self.sorted_set_cell(database, name, &member).map_or_else(Vec::new, Cell::seen);
+        let seen = self.sorted_set_cell(database, name, &member).map_or_else(Vec::new, |cell| cell.seen());
         self.change(database, name, Change::SortedSet(member, CellChange::Remove { seen }));
     }
 
@@ -247,8 +246,7 @@ impl Transaction<'_> {
         if !self.shows(database, name, &member) {
             self.sorted_set_remove(database, name, member.clone());
         }
-        let none = Cell::default();
-        let cell = self.sorted_set_cell(database, name, &member).unwrap_or(&none);
+        let cell = self.sorted_set_cell(database, name, &member).unwrap_or_default();
         let change = cell.increment(self.replica.region(), self.replica.run, self.next, by);
         let Some(change) = change else { return false };
         self.change(database, name, Change::SortedSet(member, change));
@@ -260,8 +258,8 @@ impl Transaction<'_> {
         self.change(database, name, Change::SortedSet(member, CellChange::Live(time)));
     }
 
-    fn sorted_set_cell(&self, database: u32, name: &Name, member: &[u8]) -> Option<&Cell<f64>> {
-        match self.value(database, name) {
+    fn sorted_set_cell(&self, database: u32, name: &Name, member: &[u8]) -> Option<Cell<f64>> {
+        match self.value(database, name).as_deref() {
             Some(Value::SortedSet(set)) => set.get(member),
             _ => None,
         }
@@ -277,7 +275,8 @@ impl Transaction<'_> {
     /// LINSERT before the element of an index.
     pub fn list_insert(&mut self, database: u32, name: &Name, index: usize, value: Bytes) {
         self.prepare(database, name);
-        let Some(Value::List(list)) = self.value(database, name) else { return };
+        let key = self.value(database, name);
+        let Some(Value::List(list)) = key.as_deref() else { return };
         let Some(place) = list.place_before(index, self.next) else { return };
         let change = CellChange::Put { value, time: None, seen: Vec::new() };
         self.change(database, name, Change::Element(place, change));
@@ -295,7 +294,8 @@ impl Transaction<'_> {
 
     fn list_element(&mut self, database: u32, name: &Name, index: usize, change: CellChange<Bytes>) {
         self.prepare(database, name);
-        let Some(Value::List(list)) = self.value(database, name) else { return };
+        let key = self.value(database, name);
+        let Some(Value::List(list)) = key.as_deref() else { return };
         let Some(place) = list.place(index) else { return };
         self.change(database, name, Change::Element(place, change));
     }
@@ -308,7 +308,7 @@ impl Transaction<'_> {
 
     fn stream(&self, database: u32, name: &Name) -> Option<&Stream> {
         match self.value(database, name) {
-            Some(Value::Stream(stream)) => Some(stream),
+            Some(ValueRef::Kept(Value::Stream(stream))) => Some(stream),
             _ => None,
         }
     }
@@ -471,8 +471,11 @@ impl Transaction<'_> {
     /// this region to do. Otherwise it is hidden until the region does so whose time it is. False if
     /// there is no such time.
     pub fn end(&mut self, database: u32, name: &Name, element: Option<&[u8]>) -> bool {
-        let Some(key) = self.replica.key(database, name) else { return true };
-        let Some(time) = key.time_of(element, &self.replica.settings.rules) else {
+        let rules = self.replica.settings.rules;
+        let Some(time) = self.replica.key(database, name).map(|key| key.time_of(element, &rules)) else {
+            return true;
+        };
+        let Some(time) = time else {
             return !match element {
                 None => self.value(database, name).is_some(),
                 Some(element) => self.shows(database, name, element),
@@ -490,13 +493,14 @@ impl Transaction<'_> {
     }
 
     fn remove_element(&mut self, database: u32, name: &Name, element: &[u8]) {
-        let change = match self.replica.key(database, name).and_then(|key| key.value()) {
+        let value = self.replica.key(database, name).and_then(KeyRef::into_value);
+        let change = match value.as_deref() {
             Some(Value::Hash(hash)) => {
-                let seen = hash.get(element).map_or_else(Vec::new, Cell::seen);
+                let seen = hash.get(element).map_or_else(Vec::new, |cell| cell.seen());
                 Change::Hash(element.into(), CellChange::Remove { seen })
             }
             Some(Value::SortedSet(set)) => {
-                let seen = set.get(element).map_or_else(Vec::new, Cell::seen);
+                let seen = set.get(element).map_or_else(Vec::new, |cell| cell.seen());
                 Change::SortedSet(element.into(), CellChange::Remove { seen })
             }
             Some(Value::Set(_)) => Change::Set(element.into(), CellChange::Remove { seen: Vec::new() }),

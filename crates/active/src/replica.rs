@@ -10,18 +10,18 @@
 //! Invariant: what has been applied depends on the vector only, not on the way it came. Two replicas
 //! with equal vectors show the same.
 
-use crate::Name;
+use std::cell::Cell;
+
 use crate::cell::{At, Sides};
+use crate::change::Kind;
 use crate::clock::{Clock, TooFarAhead};
 use crate::effect::{Effect, Unit};
 use crate::ended::Ended;
-use crate::key::Key;
-use crate::keys::Keys;
+use crate::keys::{KeyRef, Keys, ValueRef};
 use crate::rules::Rules;
 use crate::stability::Stability;
 use crate::stamp::{REGIONS, Region, Stamp};
 use crate::stored::stored;
-use crate::value::Value;
 use crate::vector::{Run, Seen, Vector};
 use crate::view::{View, digest};
 
@@ -185,25 +185,30 @@ impl Replica {
         self.ceiling = self.ceiling.max(ceiling);
     }
 
-    pub fn key(&self, database: u32, name: &[u8]) -> Option<&Key> {
+    pub fn key(&self, database: u32, name: &[u8]) -> Option<KeyRef<'_>> {
         self.state.keys.get(database, name)
     }
 
     /// What the keyspace shows of a key: all that has not been ended there.
     pub fn view(&self, database: u32, name: &[u8]) -> Option<View> {
         let value = self.visible(database, name)?;
-        Some(View::beside(value, self.ended.of(database, name), self.rules()))
+        Some(View::beside(&value, self.ended.of(database, name), self.rules()))
     }
 
-    pub(crate) fn visible(&self, database: u32, name: &[u8]) -> Option<&Value> {
-        let value = self.key(database, name)?.value()?;
+    pub(crate) fn visible(&self, database: u32, name: &[u8]) -> Option<ValueRef<'_>> {
+        let value = self.key(database, name)?.into_value()?;
         let ended = self.ended.of(database, name);
         ended.is_none_or(|ended| value.shows_beside(ended)).then_some(value)
     }
 
+    /// Whether a key is a string that has been written once, and shows: a write sees all of it.
+    pub(crate) fn is_plain(&self, database: u32, name: &[u8]) -> bool {
+        self.state.keys.is_plain(database, name) && self.ended.of(database, name).is_none()
+    }
+
     /// All keys that are there, whether or not the keyspace has ended them: database, name, value,
     /// time.
-    pub fn views(&self) -> impl Iterator<Item = (u32, &Name, View, Option<u64>)> {
+    pub fn views(&self) -> impl Iterator<Item = (u32, &[u8], View, Option<u64>)> {
         self.state.keys.iter().filter_map(|(database, name, key)| {
             let time = key.time(self.rules()).map(|(_, time)| time);
             Some((database, name, View::new(key.value()?, self.rules()), time))
@@ -213,7 +218,7 @@ impl Replica {
     /// Equal for replicas that show the same.
     pub fn digest(&self) -> u64 {
         let digests =
-            self.state.keys.iter().map(|(database, name, key)| digest(database, name, key, self.rules()));
+            self.state.keys.iter().map(|(database, name, key)| digest(database, name, &key, self.rules()));
         digests.fold(0, u64::wrapping_add)
     }
 
@@ -230,6 +235,11 @@ impl Replica {
     /// Values that were hidden behind others of another type.
     pub fn type_conflicts(&self) -> u64 {
         self.state.keys.type_conflicts
+    }
+
+    /// Values that lost against another region's concurrent write since the start, by their type.
+    pub fn conflicts(&self) -> impl Iterator<Item = (Kind, u64)> {
+        Kind::ALL.into_iter().map(|kind| (kind, self.state.keys.conflicts[kind as usize]))
     }
 
     /// Applies a unit of another region, or of an earlier run of this one.
@@ -259,9 +269,10 @@ impl Replica {
         {
             return Ok(Applied::Early(missing));
         }
+        let lost = Cell::new(0);
         for (stamp, effect) in unit.stamped() {
             let own = Run { start: run.start, last: stamp.before() };
-            let at = At { stamp, seen: Seen { others: &unit.seen, own }, rules: &rules };
+            let at = At { stamp, seen: Seen { others: &unit.seen, own }, rules: &rules, lost: &lost };
             self.state.keys.apply(&at, effect);
             self.review(effect);
         }
@@ -279,8 +290,11 @@ impl Replica {
     }
 
     fn review_key(&mut self, database: u32, name: &[u8]) {
+        if self.ended.of(database, name).is_none() {
+            return;
+        }
         let (key, rules) = (self.state.keys.get(database, name), &self.settings.rules);
-        self.ended.review(database, name, |element| key?.time_of(element, rules));
+        self.ended.review(database, name, |element| key.as_ref()?.time_of(element, rules));
     }
 
     fn review_all(&mut self) {

@@ -34,17 +34,24 @@ pub enum SavedError {
     Damaged,
 }
 
-/// The bytes, in pieces of 64 KB.
-pub fn save(replica: &Replica) -> impl Iterator<Item = Vec<u8>> {
-    let mut content = Vec::new();
-    replica.state().store(&mut content);
+/// The bytes.
+pub fn save_whole(replica: &Replica) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     bytes.push(VERSION);
-    bytes.extend((content.len() as u64).to_le_bytes());
-    bytes.extend(crc64(0, &content).to_le_bytes());
-    bytes.extend(content);
+    bytes.resize(HEAD, 0);
+    replica.state().store(&mut bytes);
+    let (head, content) = bytes.split_at_mut(HEAD);
+    let (len, sum) = head[MAGIC.len() + 1..].split_at_mut(8);
+    len.copy_from_slice(&(content.len() as u64).to_le_bytes());
+    sum.copy_from_slice(&crc64(0, content).to_le_bytes());
+    bytes
+}
+
+/// The bytes, in pieces of 64 KB.
+pub fn save(replica: &Replica) -> impl Iterator<Item = Vec<u8>> {
+    let bytes = save_whole(replica);
     (0..bytes.len().div_ceil(PIECE))
-        .map(move |piece| bytes[piece * PIECE..].iter().take(PIECE).copied().collect())
+        .map(move |piece| bytes[piece * PIECE..bytes.len().min((piece + 1) * PIECE)].to_vec())
 }
 
 /// Reads what [`save`] wrote.

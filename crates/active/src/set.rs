@@ -4,7 +4,6 @@
 //! SADD of a member that is there gives it a new stamp: that it was added again has to survive a
 //! concurrent SREM.
 
-use crate::Bytes;
-use crate::elements::Elements;
+use crate::members::Members;
 
-pub type Set = Elements<Bytes, ()>;
+pub type Set = Members<()>;

@@ -4,11 +4,10 @@
 //! A ZREM takes the score and the increments that it saw; a member with an increment that it had not
 //! seen stays, and has only that as its score.
 
-use crate::Bytes;
 use crate::cell::Cell;
-use crate::elements::Elements;
+use crate::members::Members;
 
-pub type SortedSet = Elements<Bytes, f64>;
+pub type SortedSet = Members<f64>;
 
 /// A member's score.
 pub fn score(cell: &Cell<f64>) -> Option<f64> {

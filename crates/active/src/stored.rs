@@ -3,10 +3,10 @@
 //! length. Each structure's own file has a line with its fields. Nothing is allocated that the bytes
 //! cannot fill.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 /// What has a form in a saved state.
-pub(crate) trait Stored: Sized {
+pub trait Stored: Sized {
     fn store(&self, out: &mut Vec<u8>);
     /// Takes it from the begin of some bytes.
     fn load(from: &mut &[u8]) -> Option<Self>;
@@ -123,7 +123,7 @@ macro_rules! sequence {
         })*
     };
 }
-sequence!(Vec<T>, VecDeque<T>, Box<[T]>);
+sequence!(Vec<T>, Box<[T]>);
 
 impl<A: Stored, B: Stored> Stored for (A, B) {
     fn store(&self, out: &mut Vec<u8>) {

@@ -67,7 +67,7 @@ impl Value {
 
     /// It has something to show beside what the keyspace has ended.
     pub(crate) fn shows_beside(&self, ended: &EndedOfKey) -> bool {
-        let shows = |element: &Bytes| !ended.has(element);
+        let shows = |element: &[u8]| !ended.has(element);
         match self {
             _ if ended.is_whole() => false,
             Value::Set(set) => set.any_shows(shows),
@@ -80,9 +80,9 @@ impl Value {
     /// The time of an element that is there, if it has one.
     pub(crate) fn time_of(&self, element: &[u8], rules: &Rules) -> Option<GivenTime> {
         match self {
-            Value::Hash(hash) => hash.get(element).filter(|cell| cell.is_live())?.time(rules),
-            Value::Set(set) => set.get(element).filter(|cell| cell.is_live())?.time(rules),
-            Value::SortedSet(set) => set.get(element).filter(|cell| cell.is_live())?.time(rules),
+            Value::Hash(hash) => hash.get(element).filter(Cell::is_live)?.time(rules),
+            Value::Set(set) => set.get(element).filter(Cell::is_live)?.time(rules),
+            Value::SortedSet(set) => set.get(element).filter(Cell::is_live)?.time(rules),
             _ => None,
         }
     }
@@ -90,9 +90,9 @@ impl Value {
     /// Whether it has an element, whatever its time.
     pub(crate) fn has(&self, element: &[u8]) -> bool {
         match self {
-            Value::Hash(hash) => hash.get(element).is_some_and(Cell::is_live),
-            Value::Set(set) => set.get(element).is_some_and(Cell::is_live),
-            Value::SortedSet(set) => set.get(element).is_some_and(Cell::is_live),
+            Value::Hash(hash) => hash.get(element).is_some_and(|cell| cell.is_live()),
+            Value::Set(set) => set.get(element).is_some_and(|cell| cell.is_live()),
+            Value::SortedSet(set) => set.get(element).is_some_and(|cell| cell.is_live()),
             _ => false,
         }
     }
@@ -120,13 +120,11 @@ impl Value {
                 cell.seen().into_iter().map(|tally| at(&none, tally)).collect()
             }
             Value::Hash(hash) => {
-                let of = |(field, cell): (&Bytes, &Cell<Bytes>)| (field.clone(), cell.seen());
-                let all = hash.iter().map(of);
+                let all = hash.iter_marked().map(|(field, cell)| (field, cell.seen()));
                 all.flat_map(|(field, seen)| seen.into_iter().map(move |tally| at(&field, tally))).collect()
             }
             Value::SortedSet(set) => {
-                let of = |(member, cell): (&Bytes, &Cell<f64>)| (member.clone(), cell.seen());
-                let all = set.iter().map(of);
+                let all = set.iter_marked().map(|(member, cell)| (member, cell.seen()));
                 all.flat_map(|(member, seen)| seen.into_iter().map(move |tally| at(&member, tally))).collect()
             }
             _ => Vec::new(),

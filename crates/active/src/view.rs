@@ -51,15 +51,15 @@ impl View {
             Value::List(list) => View::List(list.values().cloned().collect()),
             Value::Set(set) => {
                 let all = set.iter().filter(|(member, _)| shows(member));
-                View::Set(all.filter_map(|(member, cell)| member_of(member, cell, rules)).collect())
+                View::Set(all.filter_map(|(member, cell)| member_of(member, &cell, rules)).collect())
             }
             Value::Hash(hash) => {
                 let all = hash.iter().filter(|(field, _)| shows(field));
-                View::Hash(all.filter_map(|(field, cell)| field_of(field, cell, rules)).collect())
+                View::Hash(all.filter_map(|(field, cell)| field_of(field, &cell, rules)).collect())
             }
             Value::SortedSet(set) => {
                 let all = set.iter().filter(|(member, _)| shows(member));
-                View::SortedSet(all.filter_map(|(member, cell)| scored_of(member, cell, rules)).collect())
+                View::SortedSet(all.filter_map(|(member, cell)| scored_of(member, &cell, rules)).collect())
             }
             Value::Stream(stream) => View::Stream {
                 entries: stream.entries().map(|(id, fields)| (id, fields.clone())).collect(),
@@ -86,15 +86,17 @@ impl View {
         match value {
             Value::Set(set) => {
                 let elements = parts.filter_map(element);
-                View::Set(elements.filter_map(|one| member_of(one, set.get(one)?, rules)).collect())
+                View::Set(elements.filter_map(|one| member_of(one.clone(), &set.get(one)?, rules)).collect())
             }
             Value::Hash(hash) => {
                 let elements = parts.filter_map(element);
-                View::Hash(elements.filter_map(|one| field_of(one, hash.get(one)?, rules)).collect())
+                View::Hash(elements.filter_map(|one| field_of(one.clone(), &hash.get(one)?, rules)).collect())
             }
             Value::SortedSet(set) => {
                 let elements = parts.filter_map(element);
-                View::SortedSet(elements.filter_map(|one| scored_of(one, set.get(one)?, rules)).collect())
+                View::SortedSet(
+                    elements.filter_map(|one| scored_of(one.clone(), &set.get(one)?, rules)).collect(),
+                )
             }
             Value::Stream(stream) => {
                 let (mut entries, mut groups) = (Vec::new(), Vec::new());
@@ -153,16 +155,16 @@ impl Part {
     }
 }
 
-fn member_of(member: &Bytes, cell: &Cell<()>, rules: &Rules) -> Option<(Bytes, Until)> {
-    cell.is_live().then(|| (member.clone(), until(cell.time(rules))))
+fn member_of(member: Bytes, cell: &Cell<()>, rules: &Rules) -> Option<(Bytes, Until)> {
+    cell.is_live().then(|| (member, until(cell.time(rules))))
 }
 
-fn field_of(field: &Bytes, cell: &Cell<Bytes>, rules: &Rules) -> Option<(Bytes, Bytes, Until)> {
-    Some((field.clone(), string::shown(cell)?, until(cell.time(rules))))
+fn field_of(field: Bytes, cell: &Cell<Bytes>, rules: &Rules) -> Option<(Bytes, Bytes, Until)> {
+    Some((field, string::shown(cell)?, until(cell.time(rules))))
 }
 
-fn scored_of(member: &Bytes, cell: &Cell<f64>, rules: &Rules) -> Option<(Bytes, f64, Until)> {
-    Some((member.clone(), sorted_set::score(cell)?, until(cell.time(rules))))
+fn scored_of(member: Bytes, cell: &Cell<f64>, rules: &Rules) -> Option<(Bytes, f64, Until)> {
+    Some((member, sorted_set::score(cell)?, until(cell.time(rules))))
 }
 
 fn until(time: Option<GivenTime>) -> Until {

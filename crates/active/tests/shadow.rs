@@ -61,7 +61,7 @@ impl Server {
         for (_, name, view, until) in self.keyspace.views().filter(|(_, name, ..)| is_meant(name)) {
             let elements: Vec<(Bytes, Until)> = match view {
                 _ if is_due(&until) => {
-                    due.push((name.clone(), Vec::new()));
+                    due.push((Name::from(name), Vec::new()));
                     continue;
                 }
                 View::Set(members) => members,
@@ -72,7 +72,7 @@ impl Server {
             let ended: Vec<Bytes> =
                 elements.into_iter().filter(|(_, until)| is_due(until)).map(|(one, _)| one).collect();
             if !ended.is_empty() {
-                due.push((name.clone(), ended));
+                due.push((Name::from(name), ended));
             }
         }
         for (name, elements) in due {
@@ -125,7 +125,7 @@ impl Server {
 
     fn names(&self) -> BTreeSet<Name> {
         let all = self.shadow.views().chain(self.keyspace.views());
-        all.map(|(_, name, _, _)| name.clone()).collect()
+        all.map(|(_, name, _, _)| Name::from(name)).collect()
     }
 
     #[track_caller]

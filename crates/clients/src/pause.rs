@@ -29,11 +29,13 @@ pub enum Purpose {
     Failover,
     /// A replica that cannot keep up.
     Throttle,
+    /// A peer of active-active replication that cannot, or its thread here.
+    Peers,
 }
 
 /// Active pauses, by purpose.
 #[derive(Default)]
-pub struct Pause(Mutex<[Option<(PauseMode, i64)>; 4]>);
+pub struct Pause(Mutex<[Option<(PauseMode, i64)>; 5]>);
 
 impl Pause {
     /// Pauses until `until_ms`. An active pause is never made weaker or shorter.

@@ -328,6 +328,8 @@ impl Engine {
             expired: expired.as_ref(),
             first_db: if manner == Manner::Staged { txn.keyspace().databases() } else { 0 },
             threads: if len.is_some_and(|len| len < CREW_MIN) { 1 } else { config.io_threads() },
+            // A full sync, or what comes after start.
+            stands_back: self.replication.link.has_thread.load(Relaxed),
             progress: &state.progress,
         };
         let mut functions = Vec::new();

@@ -323,6 +323,16 @@ fn each_peer(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&PeerRepo
     }
 }
 
+/// How far each peer is behind that asks here.
+fn each_behind(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn((u64, u64)) -> f64) {
+    for peer in scrape.active.iter().flat_map(|report| &report.peers) {
+        if let Some(behind) = peer.behind {
+            let region = peer.region.map(|region| region.to_string()).unwrap_or_default();
+            samples.add(&[("peer", &peer.address()), ("peer_region", &region)], value(behind));
+        }
+    }
+}
+
 fn seconds(ms: i64) -> f64 {
     ms as f64 / 1e3
 }
@@ -627,6 +637,12 @@ pub const METRICS: &[Metric] = &[
     gauges("braid_active_peer_lag_seconds", "How long the last unit that a peer sent took from its region to here.", |s, to| {
         each_peer(s, to, |peer| peer.lag_ms as f64 / 1e3);
     }),
+    gauges("braid_active_peer_behind_seconds", "Age of the oldest unit that a peer has yet to take from this server.", |s, to| {
+        each_behind(s, to, |(ms, _)| ms as f64 / 1e3);
+    }),
+    gauges("braid_active_peer_behind_bytes", "Bytes of units that a peer has yet to take from this server.", |s, to| {
+        each_behind(s, to, |(_, bytes)| bytes as f64);
+    }),
     counters("braid_active_peer_received_units_total", "Units received from a peer.", |s, to| each_peer(s, to, |peer| peer.units as f64)),
     counters("braid_active_peer_received_bytes_total", "Bytes of units and copies received from a peer.", |s, to| each_peer(s, to, |peer| peer.bytes as f64)),
     counters("braid_active_own_units_total", "Units of effects of this server's own clients.", |s, to| of_active(s, to, |report| report.own)),
@@ -637,6 +653,12 @@ pub const METRICS: &[Metric] = &[
     counters("braid_active_copies_sent_total", "Full copies made for peers.", |s, to| of_active(s, to, |report| report.copies_sent)),
     counters("braid_active_copies_merged_total", "Full copies of peers that were merged.", |s, to| of_active(s, to, |report| report.copies_merged)),
     counters("braid_active_type_conflicts_total", "Keys that got two types on different servers; one is hidden.", |s, to| of_active(s, to, |report| report.type_conflicts)),
+    counters("braid_active_conflicts_total", "Values that lost against another region's concurrent write, by their type.", |s, to| {
+        for (region, kind, count) in s.active.iter().flat_map(|report| report.conflicts.iter().map(|(kind, count)| (report.region, kind, count))) {
+            to.add(&[("region", &region.to_string()), ("type", kind)], *count as f64);
+        }
+    }),
+    counters("braid_active_throttled_total", "Times that writes had to wait for peers that were behind.", |s, to| of_active(s, to, |report| report.throttled)),
     gauges("braid_active_tombstone_keys", "Keys that hold what goes once all regions have acknowledged it.", |s, to| of_active(s, to, |report| report.tombstones)),
     gauges("braid_active_backlog_bytes", "Units in memory for peers that lack them.", |s, to| of_active(s, to, |report| report.backlog_bytes as u64)),
     gauges("braid_active_log_bytes", "Size of the log of units.", |s, to| of_active(s, to, |report| report.log_bytes)),

@@ -95,8 +95,8 @@ pub(super) fn translate(
     }
 }
 
-impl Call<'_, '_, '_> {
-    fn arg(&self, index: usize) -> Result<&[u8], Reason> {
+impl<'a> Call<'_, '_, 'a> {
+    fn arg(&self, index: usize) -> Result<&'a [u8], Reason> {
         self.args.get(index).copied().ok_or(Reason::Malformed)
     }
 
@@ -148,8 +148,7 @@ impl Call<'_, '_, '_> {
         match name {
             b"SET" => self.set(),
             b"SETNX" | b"GETSET" => {
-                let value = self.arg(1)?.to_vec();
-                self.write(&value, None);
+                self.write(self.arg(1)?, None);
                 Ok(())
             }
             b"INCR" => self.sum(Some(Amount::of_integer(1))),
@@ -182,8 +181,7 @@ impl Call<'_, '_, '_> {
             };
             index += 1 + usize::from(matches!(&option[..], b"PXAT" | b"EXAT" | b"PX" | b"EX"));
         }
-        let value = self.arg(1)?.to_vec();
-        self.write(&value, until);
+        self.write(self.arg(1)?, until);
         Ok(())
     }
 

@@ -7,6 +7,7 @@
 //! ([`Reason::Unknown`]).
 
 use super::{Reason, number};
+use crate::keys::ValueRef;
 use crate::list::List;
 use crate::local::Transaction;
 use crate::place::Side;
@@ -65,7 +66,7 @@ fn counted(index: i64, len: usize) -> i64 {
 impl Subject<'_, '_> {
     fn list(&self) -> Result<&List, Reason> {
         match self.transaction.value(self.database, &self.key) {
-            Some(Value::List(list)) => Ok(list),
+            Some(ValueRef::Kept(Value::List(list))) => Ok(list),
             _ => Err(Reason::Unknown),
         }
     }
@@ -136,7 +137,7 @@ impl Subject<'_, '_> {
         let list = self.list()?;
         let len = list.len();
         let index = if from == Side::Left { 0 } else { len.saturating_sub(1) };
-        let value = list.values().nth(index).ok_or(Reason::Unknown)?.clone();
+        let value = list.values_since(index).next().ok_or(Reason::Unknown)?.clone();
         let is_same = *self.key == *target;
         if is_same && from == to {
             return Ok(());

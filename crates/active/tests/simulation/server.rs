@@ -129,7 +129,7 @@ impl Server {
 
     /// Keeps a unit that it has applied or made, for its peers.
     pub fn keep(&mut self, first: Stamp, bytes: Arc<[u8]>) {
-        self.backlog.push(first, self.replica.vector(), bytes);
+        self.backlog.push(first, self.replica.vector(), &bytes);
         self.backlog.trim(self.backlog_bytes);
     }
 

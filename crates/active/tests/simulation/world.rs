@@ -268,7 +268,7 @@ impl World {
         let count = self.random.usize(1..12);
         let server = &self.servers[from];
         let units = server.backlog.since(&server.heard[to]);
-        let units: Option<Vec<Arc<[u8]>>> = units.map(|units| units.take(count).cloned().collect());
+        let units: Option<Vec<Arc<[u8]>>> = units.map(|units| units.take(count).map(Arc::from).collect());
         if units.is_none() && self.faults.path.copies_after_gap {
             let delay = self.random.usize(0..20);
             return self.copy(from, to, delay);
@@ -387,7 +387,7 @@ impl World {
     fn send_all(&mut self, from: usize, to: usize) -> Result<(), String> {
         let server = &self.servers[from];
         let message = match server.backlog.since(&server.heard[to]) {
-            Some(units) => Message::Units(units.cloned().collect()),
+            Some(units) => Message::Units(units.map(Arc::from).collect()),
             None if !self.faults.path.copies_after_gap => return Ok(()),
             None => Message::Copy(Arc::new((server.replica.state().clone(), server.units))),
         };
@@ -397,7 +397,7 @@ impl World {
 
     fn views(&self, index: usize) -> Expected {
         let views = self.servers[index].replica.views();
-        views.map(|(database, name, view, time)| ((database, name.clone()), (view, time))).collect()
+        views.map(|(database, name, view, time)| ((database, Name::from(name)), (view, time))).collect()
     }
 
     fn same(&self, when: &str) -> Result<(), String> {
@@ -499,7 +499,7 @@ fn due(replica: &Replica, now_ms: u64) -> Vec<(u32, Name, Option<Bytes>)> {
     let mut due = Vec::new();
     for (database, name, view, until) in replica.views() {
         if until.is_some_and(|time| time <= now_ms) {
-            due.push((database, name.clone(), None));
+            due.push((database, Name::from(name), None));
             continue;
         }
         let elements: Vec<(Bytes, Until)> = match view {
@@ -509,7 +509,7 @@ fn due(replica: &Replica, now_ms: u64) -> Vec<(u32, Name, Option<Bytes>)> {
             _ => continue,
         };
         let ended = elements.into_iter().filter(|(_, until)| until.is_some_and(|time| time <= now_ms));
-        due.extend(ended.map(|(element, _)| (database, name.clone(), Some(element))));
+        due.extend(ended.map(|(element, _)| (database, Name::from(name), Some(element))));
     }
     // The same history for a seed, always.
     due.sort();

@@ -4,8 +4,6 @@
 //! After a good end the state is everything. After a crash the log follows it, and a new run begins
 //! above the ceiling, which is on disk before stamps below it are given: so no stamp is given twice.
 
-use std::sync::Arc;
-
 use braid_active::backlog::Backlog;
 use braid_active::replica::{Replica, Settings, State, ceiling_after};
 use braid_active::saved::Loader;
@@ -78,7 +76,7 @@ fn begin_anew(config: &Config, mut files: ActiveFiles, wanted: Option<u8>) -> Re
 
 /// A replica's state as bytes.
 pub(super) fn state_bytes(replica: &Replica) -> Vec<u8> {
-    braid_active::saved::save(replica).flatten().collect()
+    braid_active::saved::save_whole(replica)
 }
 
 fn load_state(bytes: Option<Vec<u8>>) -> Result<State, String> {
@@ -100,7 +98,7 @@ fn go_on(config: &Config, mut files: ActiveFiles, mut manifest: ActiveManifest) 
     let mut backlog = Backlog::new(state.vector.clone());
     let mut units = Vec::new();
     let torn = files
-        .resume_log(manifest.generation, |record| units.push(Arc::<[u8]>::from(record)))
+        .resume_log(manifest.generation, |record| units.push(Box::<[u8]>::from(record)))
         .map_err(told)?;
     if torn > 0 {
         log::warn!("Active-active: {torn} bytes of a torn record were cut off the log's end");
@@ -120,10 +118,10 @@ fn go_on(config: &Config, mut files: ActiveFiles, mut manifest: ActiveManifest) 
         let (replica, unit) =
             Replica::restart(settings, state, last, ceiling, now_ms).map_err(|error| error.to_string())?;
         if let Some(unit) = unit {
-            let bytes = Arc::<[u8]>::from(wire::encode(&unit));
+            let bytes = wire::encode(&unit);
             files.append(&bytes);
             files.flush().map_err(told)?;
-            backlog.push(unit.first, replica.vector(), bytes);
+            backlog.push(unit.first, replica.vector(), &bytes);
         }
         replica
     };
@@ -136,7 +134,7 @@ fn go_on(config: &Config, mut files: ActiveFiles, mut manifest: ActiveManifest) 
         // A clock that was set back since is no reason to lose what was logged.
         let now_ms = now_ms.max(unit.last().unix_ms());
         match replica.apply(now_ms, &unit) {
-            Ok(braid_active::Applied::Now) => backlog.push(unit.first, replica.vector(), bytes),
+            Ok(braid_active::Applied::Now) => backlog.push(unit.first, replica.vector(), &bytes),
             Ok(braid_active::Applied::Known) => {}
             Ok(early) => log::warn!("Active-active: a unit of the log is left out, it is {early:?}"),
             Err(error) => log::warn!("Active-active: a unit of the log is left out: {error}"),

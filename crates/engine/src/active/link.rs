@@ -6,10 +6,11 @@
 //! Nothing that a peer sends is believed before it has been decoded and checked. What is wrong ends
 //! the connection with a line in the log; the next attempt comes later each time.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use braid_active::effect::{Effect, Unit};
 use braid_active::saved::Loader;
@@ -30,8 +31,11 @@ const RETRY_MIN: Duration = Duration::from_millis(200);
 const RETRY_MAX: Duration = Duration::from_secs(5);
 /// How long a peer keeps a question when it has nothing.
 const WAIT_MS: i64 = 1000;
-/// Bytes of units that are asked for at once.
-const BYTES: usize = 1 << 20;
+/// Bytes of units that are asked for at once: as many as are applied in this time, since nothing is
+/// asked meanwhile, within these bounds.
+const APPLY: Duration = Duration::from_millis(50);
+const BYTES_MIN: usize = 64 << 10;
+const BYTES_MAX: usize = 1 << 20;
 /// Longest text or piece that is believed.
 const BULK_MAX: usize = 1 << 30;
 const DURING: &str = "talking to an active-active peer";
@@ -51,7 +55,7 @@ pub(super) fn start(engine: &Engine, peer: &Arc<PeerLink>) -> std::io::Result<()
 
 fn run(engine: &Engine, active: &Active, peer: &PeerLink) {
     let mut rest = RETRY_MIN;
-    let link = Link { engine, active, peer };
+    let link = Link { engine, active, peer, bytes: Cell::new(BYTES_MAX) };
     while !link.is_called_off() {
         let outcome = link.attempt();
         let was_up = peer.is_up.swap(false, Relaxed);
@@ -94,6 +98,8 @@ struct Link<'e> {
     engine: &'e Engine,
     active: &'e Active,
     peer: &'e PeerLink,
+    /// Bytes of units that are asked for next.
+    bytes: Cell<usize>,
 }
 
 impl Watch for Link<'_> {
@@ -238,8 +244,8 @@ impl Link<'_> {
             let outbox = self.active.outbox.lock();
             (vector_text(&outbox.applied), table_text(&outbox.on_disk))
         };
-        let numbers =
-            [u64::from(region), position, WAIT_MS as u64, BYTES as u64].map(|number| number.to_string());
+        let numbers = [u64::from(region), position, WAIT_MS as u64, self.bytes.get() as u64]
+            .map(|number| number.to_string());
         let words: [&str; 9] = [
             "ACTIVE",
             "PULL",
@@ -300,9 +306,17 @@ impl Link<'_> {
             Part::Integer(_) => Err(garbage("a number in place of a unit")),
         });
         let units = units.collect::<Result<Vec<(Unit, UnitBytes)>, LinkError>>()?;
+        let bytes: usize = units.iter().map(|(_, bytes)| bytes.len()).sum();
         let last_ms = units.last().map_or(0, |(unit, _)| unit.last().unix_ms());
         let count = units.len() as u64;
+        let start = Instant::now();
         self.apply(|answer| Order::Units { units, answer })?;
+        let took = start.elapsed().max(Duration::from_millis(1)).as_millis() as usize;
+        // A small part says little about how many could have been taken.
+        if bytes >= BYTES_MIN / 2 {
+            let fit = bytes * APPLY.as_millis() as usize / took;
+            self.bytes.set(fit.clamp(BYTES_MIN, BYTES_MAX));
+        }
         self.peer.units.fetch_add(count, Relaxed);
         self.peer.lag_ms.store((unix_ms() as u64).saturating_sub(last_ms), Relaxed);
         Ok(())

@@ -6,7 +6,6 @@
 //! kept for a peer beyond a position that saves it from looking through the backlog each time.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use braid_active::backlog::Backlog;
 use braid_active::{Region, Vector};
@@ -41,6 +40,56 @@ struct Waiting {
     until_ms: i64,
 }
 
+/// How far a peer has got that asks here.
+#[derive(Clone, Copy, Debug)]
+struct Taker {
+    /// It has applied everything before.
+    position: u64,
+    heard_ms: i64,
+    /// It has kept up since it was away last.
+    is_current: bool,
+    answered_ms: Option<i64>,
+    line: Line,
+}
+
+/// How long an answer and the next question take at least: the line's part of a peer's lag, which
+/// nothing that is done here makes shorter. The least of the present stretch of time and of the last.
+#[derive(Clone, Copy, Debug, Default)]
+struct Line {
+    since_ms: i64,
+    now: Option<u64>,
+    last: Option<u64>,
+}
+
+/// Such a stretch, in ms.
+const STRETCH_MS: i64 = 10_000;
+
+impl Line {
+    fn note(&mut self, took_ms: u64, now_ms: i64) {
+        if now_ms - self.since_ms >= STRETCH_MS {
+            *self = Line { since_ms: now_ms, now: None, last: self.now };
+        }
+        self.now = Some(self.now.map_or(took_ms, |least| least.min(took_ms)));
+    }
+
+    fn ms(&self) -> u64 {
+        [self.now, self.last].into_iter().flatten().min().unwrap_or(0)
+    }
+}
+
+/// How far a peer is behind this server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Behind {
+    /// Age of the oldest unit that it may lack, in ms.
+    pub ms: u64,
+    /// Bytes that it may lack, about.
+    pub bytes: u64,
+}
+
+/// Milliseconds of silence after which a peer is away. One that has nothing to apply asks each
+/// second.
+const SILENCE_MS: i64 = 5000;
+
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Outbox {
@@ -52,19 +101,20 @@ pub(crate) struct Outbox {
     /// Regions and identities, for peers.
     pub members: BTreeMap<u8, String>,
     waiting: Vec<Waiting>,
+    takers: BTreeMap<Region, Taker>,
 }
 
 /// What a peer is sent.
-pub(super) enum Share {
+pub(super) enum Share<'o> {
     /// Units, and where the peer goes on.
-    Units(Vec<Arc<[u8]>>, u64),
+    Units(Vec<&'o [u8]>, u64),
     /// The backlog does not reach back so far.
     Copy,
 }
 
 impl Outbox {
     /// What a peer lacks; `None` if that is nothing.
-    pub(super) fn share(&self, question: &Question) -> Option<Share> {
+    pub(super) fn share(&self, question: &Question) -> Option<Share<'_>> {
         let Some(units) = self.backlog.since_position(&question.applied, question.position) else {
             return Some(Share::Copy);
         };
@@ -75,14 +125,14 @@ impl Outbox {
                 break;
             }
             bytes += unit.len();
-            some.push(Arc::clone(unit));
+            some.push(unit);
         }
         (!some.is_empty()).then_some(Share::Units(some, position))
     }
 
     /// Writes the answer to a peer: how it goes on, what regions have on disk, who they are, what
     /// this server has applied, and the units. Without any it goes on where it was.
-    pub(super) fn reply(&self, share: Option<&Share>, position: u64, reply: &mut ReplyBuffer) {
+    pub(super) fn reply(&self, share: Option<&Share<'_>>, position: u64, reply: &mut ReplyBuffer) {
         let (word, units, position) = match share {
             Some(Share::Copy) => ("copy", &[][..], 0),
             Some(Share::Units(units, position)) => ("units", &units[..], *position),
@@ -110,6 +160,65 @@ impl Outbox {
         units.is_none_or(|mut units| units.any(|(_, _, region)| region != question.region))
     }
 
+    /// A peer asks: how far it has got. Without a position it says so by what it has applied.
+    pub(super) fn note_taker(&mut self, question: &Question, now_ms: i64) {
+        let position = match question.position {
+            0 => {
+                let mut lacking = self.backlog.since_position(&question.applied, 0).into_iter().flatten();
+                lacking.next().map_or(self.backlog.end(), |(position, ..)| position)
+            }
+            position => position,
+        };
+        let known = self.takers.get(&question.region).filter(|taker| now_ms - taker.heard_ms < SILENCE_MS);
+        let mut line = known.map_or_else(Line::default, |taker| taker.line);
+        if let Some(answered_ms) = known.and_then(|taker| taker.answered_ms) {
+            line.note((now_ms - answered_ms).max(0) as u64, now_ms);
+        }
+        let is_current = known.is_some_and(|taker| taker.is_current);
+        let taker = Taker { position, heard_ms: now_ms, is_current, answered_ms: None, line };
+        self.takers.insert(question.region, taker);
+    }
+
+    /// A peer has been answered.
+    pub(super) fn note_answer(&mut self, region: Region, now_ms: i64) {
+        if let Some(taker) = self.takers.get_mut(&region) {
+            taker.answered_ms = Some(now_ms);
+        }
+    }
+
+    /// How far a peer is behind, unless it is away or has never asked.
+    pub(crate) fn behind(&self, region: Region, now_ms: i64) -> Option<Behind> {
+        let taker = self.takers.get(&region).filter(|taker| now_ms - taker.heard_ms < SILENCE_MS)?;
+        Some(self.behind_of(taker, now_ms))
+    }
+
+    fn behind_of(&self, taker: &Taker, now_ms: i64) -> Behind {
+        let made_ms = self.backlog.made_ms(taker.position);
+        Behind {
+            ms: made_ms.map_or(0, |made_ms| (now_ms as u64).saturating_sub(made_ms)),
+            bytes: self.backlog.bytes_since(taker.position) as u64,
+        }
+    }
+
+    /// How many ms the peer is behind that is so most, beyond what its line takes, of those that are
+    /// here and have kept up with the bound so far: who comes back is not waited for until it has
+    /// caught up.
+    pub(super) fn lag_ms(&mut self, bound_ms: u64, now_ms: i64) -> Option<u64> {
+        let mut takers = std::mem::take(&mut self.takers);
+        takers.retain(|region, _| self.members.contains_key(&region.number()));
+        let here = takers.values_mut().filter(|taker| now_ms - taker.heard_ms < SILENCE_MS);
+        let lags = here.filter_map(|taker| {
+            // A unit waits for up to two turns of the line: the answer that there is something has
+            // none with it, and that it has arrived is said by the question after.
+            let ms = self.behind_of(taker, now_ms).ms.saturating_sub(2 * taker.line.ms());
+            taker.is_current |= ms <= bound_ms;
+            taker.is_current.then_some(ms)
+        });
+        let most = lags.max();
+        self.takers = takers;
+        most
+    }
+
     /// Answers to peers for which there is something, or whose time has come; to be given without
     /// the outbox's lock. They have no units: a peer asks again at once, and says what it has by then.
     pub(super) fn ripe(&mut self, now_ms: i64) -> Vec<(Box<dyn Answers>, ReplyBuffer)> {
@@ -119,6 +228,13 @@ impl Outbox {
             let waiting = &self.waiting[index];
             let is_wanted = waiting.answer.is_wanted();
             if is_wanted && now_ms < waiting.until_ms && !self.has_news(&waiting.question) {
+                // What there is, is known to it: not to be looked through again.
+                let end = self.backlog.end();
+                let question = &mut self.waiting[index].question;
+                question.position = end;
+                if let Some(taker) = self.takers.get_mut(&question.region) {
+                    taker.position = end;
+                }
                 index += 1;
                 continue;
             }
@@ -126,6 +242,7 @@ impl Outbox {
             if !is_wanted {
                 continue;
             }
+            self.note_answer(question.region, now_ms);
             let mut reply = answer.buffer();
             self.reply(None, question.position, &mut reply);
             ripe.push((answer, reply));
@@ -147,5 +264,72 @@ impl Outbox {
             }
         }
         is_news
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use braid_active::Stamp;
+    use braid_active::vector::Run;
+
+    const NOON: i64 = 1_800_000_000_000;
+
+    fn region(number: u8) -> Region {
+        Region::new(number).expect("a region")
+    }
+
+    /// A unit of region 1, made at a time.
+    fn push(outbox: &mut Outbox, ms: i64) {
+        let stamp = Stamp::at((NOON + ms) as u64, region(1));
+        let run = Run { start: Stamp::start(region(1)), last: stamp };
+        outbox.backlog.push_of(stamp, run, b"0123456789");
+        outbox.applied.add(run);
+    }
+
+    fn ask(outbox: &mut Outbox, position: u64, ms: i64) {
+        let applied = if position == 0 { Vector::default() } else { outbox.applied.clone() };
+        let question = Question { applied, position, bytes_max: 1 << 20, region: region(2) };
+        outbox.note_taker(&question, NOON + ms);
+        outbox.note_answer(region(2), NOON + ms);
+    }
+
+    fn outbox() -> Outbox {
+        Outbox { members: BTreeMap::from([(2, String::new())]), ..Outbox::default() }
+    }
+
+    #[test]
+    fn a_peer_that_falls_behind_is_told_from_one_that_comes_back() {
+        let mut outbox = outbox();
+        let lag = |outbox: &mut Outbox, ms| outbox.lag_ms(100, NOON + ms);
+        assert_eq!(lag(&mut outbox, 0), None, "nobody asks");
+        push(&mut outbox, 0);
+        // It comes back, and is far behind: no client waits for it.
+        ask(&mut outbox, 0, 1_000);
+        assert_eq!(lag(&mut outbox, 1_000), None);
+        assert_eq!(outbox.behind(region(2), NOON + 1_000).map(|behind| behind.ms), Some(1_000));
+        // It has caught up, and falls behind again.
+        ask(&mut outbox, 1, 1_000);
+        assert_eq!(lag(&mut outbox, 1_010), Some(0));
+        push(&mut outbox, 1_010);
+        assert_eq!(lag(&mut outbox, 1_500), Some(490));
+        assert!(outbox.behind(region(2), NOON + 1_500).is_some_and(|behind| behind.bytes >= 10));
+        // It says nothing any more.
+        assert_eq!(lag(&mut outbox, 1_000 + SILENCE_MS), None);
+        assert_eq!(outbox.behind(region(2), NOON + 1_000 + SILENCE_MS), None);
+        ask(&mut outbox, 1, 20_000);
+        assert_eq!(lag(&mut outbox, 20_000), None, "it comes back");
+    }
+
+    #[test]
+    fn what_the_line_takes_is_no_lag() {
+        let mut outbox = outbox();
+        push(&mut outbox, 0);
+        ask(&mut outbox, 1, 0);
+        ask(&mut outbox, 1, 200);
+        ask(&mut outbox, 1, 450);
+        push(&mut outbox, 450);
+        assert_eq!(outbox.lag_ms(100, NOON + 500), Some(0));
+        assert_eq!(outbox.lag_ms(100, NOON + 1_000), Some(150));
     }
 }

@@ -3,6 +3,10 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use braid_active::Region;
+use braid_active::change::Kind;
+use braid_base::clock::unix_ms;
+
 use crate::engine::Engine;
 
 /// A peer.
@@ -13,6 +17,8 @@ pub struct PeerReport {
     pub region: Option<u8>,
     /// How long the last unit took from its region to here.
     pub lag_ms: u64,
+    /// How far the peer is behind this server, in ms and bytes; nothing if it does not ask here.
+    pub behind: Option<(u64, u64)>,
     pub units: u64,
     pub bytes: u64,
     pub error: String,
@@ -40,6 +46,10 @@ pub struct ActiveReport {
     /// Units of which values were sent in place of what changed.
     pub results: u64,
     pub type_conflicts: u64,
+    /// Values that lost against concurrent ones since the start, by the names of their types.
+    pub conflicts: Vec<(&'static str, u64)>,
+    /// Times that writes had to wait for peers.
+    pub throttled: u64,
     pub tombstones: u64,
     pub backlog_bytes: usize,
     /// What was applied, of which regions.
@@ -60,9 +70,13 @@ impl Engine {
             (outbox.backlog.bytes(), super::codec::vector_text(&outbox.applied))
         };
         let peers = active.peers.lock().clone();
+        let now_ms = unix_ms();
         let peers = peers.iter().map(|peer| {
             let told = peer.told.lock().clone();
+            let region = told.region.and_then(Region::new);
+            let behind = region.and_then(|region| active.outbox.lock().behind(region, now_ms));
             PeerReport {
+                behind: behind.map(|behind| (behind.ms, behind.bytes)),
                 host: peer.host.clone(),
                 port: peer.port,
                 is_up: peer.is_up.load(Relaxed),
@@ -86,6 +100,11 @@ impl Engine {
             copies_merged: figures.copies_merged.load(Relaxed),
             results: figures.results.load(Relaxed),
             type_conflicts: figures.type_conflicts.load(Relaxed),
+            conflicts: Kind::ALL
+                .into_iter()
+                .map(|kind| (kind.name(), figures.conflicts[kind as usize].load(Relaxed)))
+                .collect(),
+            throttled: figures.throttled.load(Relaxed),
             tombstones: figures.tombstones.load(Relaxed),
             backlog_bytes,
             applied,

@@ -126,6 +126,7 @@ pub fn pull(call: &mut Call) -> CommandResult {
     if outbox.note_on_disk(&on_disk, me) {
         let _ = active.orders.send(Order::OnDisk);
     }
+    outbox.note_taker(&question, unix_ms());
     let share = outbox.share(&question);
     if share.is_some() || !may_wait {
         if let Some(Share::Units(units, _)) = &share {
@@ -133,6 +134,7 @@ pub fn pull(call: &mut Call) -> CommandResult {
             active.figures.sent_bytes.fetch_add(units.iter().map(|unit| unit.len() as u64).sum(), Relaxed);
         }
         outbox.reply(share.as_ref(), position, call.reply);
+        outbox.note_answer(region, unix_ms());
         return Ok(());
     }
     if let Some(answer) = call.leave_to_background()? {

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
 
 use braid_active::Region;
+use braid_active::change::Kind;
 use braid_active::effect::Unit;
 use braid_active::replica::State;
 use braid_config::Config;
@@ -68,6 +69,10 @@ pub(crate) struct Figures {
     /// Requests that had to be sent as their result.
     pub results: AtomicU64,
     pub type_conflicts: AtomicU64,
+    /// Values that lost against concurrent ones, by their type.
+    pub conflicts: [AtomicU64; Kind::ALL.len()],
+    /// Times that writes had to wait for peers.
+    pub throttled: AtomicU64,
     pub tombstones: AtomicU64,
     pub log_bytes: AtomicU64,
 }
@@ -120,6 +125,11 @@ impl Active {
         Region::new(self.me.lock().region)
     }
 
+    /// Whether a peer is linked.
+    pub(crate) fn has_link(&self) -> bool {
+        self.peers.lock().iter().any(|peer| peer.is_up.load(Relaxed))
+    }
+
     /// Has the thread bring everything to disk soon.
     pub(crate) fn ask_for_disk(&self) {
         if self.on_disk.ask() {
@@ -146,7 +156,7 @@ impl Active {
 }
 
 /// An encoded unit.
-pub(crate) type UnitBytes = Arc<[u8]>;
+pub(crate) type UnitBytes = Box<[u8]>;
 /// A full copy. It stands in memory while it is sent.
 pub(crate) type Pieces = Vec<Vec<u8>>;
 

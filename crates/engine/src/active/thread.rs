@@ -10,6 +10,7 @@
 mod duties;
 mod merge;
 mod reading;
+mod throttle;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ use braid_replication::link::units::Units;
 
 use super::files;
 use super::keys::KeyName;
-use super::state::{Active, Order, UnitBytes};
+use super::state::{Active, Order};
 use crate::dispatch::replay::{Replay, Source};
 use crate::engine::Engine;
 use crate::worker::Worker;
@@ -37,6 +38,8 @@ use crate::worker::Worker;
 const SHORT: Duration = Duration::from_millis(1);
 const LONG: Duration = Duration::from_millis(5);
 const BUSY_FOR: Duration = Duration::from_millis(200);
+/// Memory that is kept for units that wait for the outbox.
+const PENDING_KEPT: usize = 1 << 20;
 /// Between two rounds of [`Thread::duties`].
 const DUTIES: Duration = Duration::from_millis(100);
 
@@ -44,7 +47,8 @@ const DUTIES: Duration = Duration::from_millis(100);
 struct Pending {
     first: Stamp,
     run: Run,
-    bytes: UnitBytes,
+    /// Of its bytes, which follow those of the unit before it.
+    len: usize,
 }
 
 pub(super) struct Thread<'e> {
@@ -66,6 +70,7 @@ pub(super) struct Thread<'e> {
     dirty: BTreeSet<KeyName>,
     all_dirty: bool,
     pending: Vec<Pending>,
+    pending_bytes: Vec<u8>,
     replay: Replay,
     /// Of the first slot, which is free while the world is stopped. Taken while it is used.
     worker: Option<Worker>,
@@ -78,8 +83,9 @@ pub(super) struct Thread<'e> {
     /// Bytes of the present generation's state.
     state_bytes: u64,
     requests_told: u64,
-    /// Clients that write wait for this thread; 0: they do not.
+    /// Clients that write wait; 0: they do not.
     throttled_until_ms: i64,
+    marks: throttle::Marks,
 }
 
 impl Engine {
@@ -161,6 +167,7 @@ impl<'e> Thread<'e> {
             dirty: BTreeSet::new(),
             all_dirty: false,
             pending: Vec::new(),
+            pending_bytes: Vec::new(),
             replay: Replay::new(engine, Source::Primary),
             worker: Some(engine.worker(0)),
             last_active: Instant::now(),
@@ -171,6 +178,7 @@ impl<'e> Thread<'e> {
             state_bytes: 0,
             requests_told: 0,
             throttled_until_ms: 0,
+            marks: throttle::Marks::default(),
         }
     }
 
@@ -259,16 +267,17 @@ impl<'e> Thread<'e> {
     }
 
     /// Keeps a unit that is in the shadow now.
-    fn keep(&mut self, first: Stamp, bytes: UnitBytes) {
+    fn keep(&mut self, first: Stamp, bytes: &[u8]) {
         let Some(run) = self.replica.vector().run_of(first) else { return };
-        self.files.append(&bytes);
-        self.pending.push(Pending { first, run, bytes });
+        self.files.append(bytes);
+        self.pending_bytes.extend_from_slice(bytes);
+        self.pending.push(Pending { first, run, len: bytes.len() });
     }
 
     /// Keeps a unit of this server.
     fn keep_own(&mut self, unit: &Unit) {
         self.active.figures.own.fetch_add(1, Relaxed);
-        self.keep(unit.first, wire::encode(unit).into());
+        self.keep(unit.first, &wire::encode(unit));
     }
 
     /// Brings units that wait for it to the log, and from there to the outbox.
@@ -288,9 +297,14 @@ impl<'e> Thread<'e> {
             // Their time may have come.
             return self.active.serve_waiting();
         }
-        for Pending { first, run, bytes } in self.pending.drain(..) {
+        let mut rest = &self.pending_bytes[..];
+        for Pending { first, run, len } in self.pending.drain(..) {
+            let (bytes, more) = rest.split_at(len);
             outbox.backlog.push_of(first, run, bytes);
+            rest = more;
         }
+        self.pending_bytes.clear();
+        self.pending_bytes.shrink_to(PENDING_KEPT);
         let most = usize::try_from(self.engine.config.active_backlog_size()).unwrap_or(usize::MAX);
         outbox.backlog.trim(most);
         outbox.applied = self.replica.vector().clone();

@@ -21,6 +21,10 @@ pub(super) fn write(fields: &mut Fields<'_>) {
     fields.field("active_full_copies_merged", report.copies_merged);
     fields.field("active_sent_as_values", report.results);
     fields.field("active_type_conflicts", report.type_conflicts);
+    for (kind, count) in &report.conflicts {
+        fields.field(format_args!("active_conflicts_{kind}"), count);
+    }
+    fields.field("active_throttled", report.throttled);
     fields.field("active_tombstone_keys", report.tombstones);
     fields.field("active_backlog_bytes", report.backlog_bytes);
     fields.field("active_applied", &report.applied);
@@ -34,14 +38,17 @@ pub(super) fn write(fields: &mut Fields<'_>) {
 
 /// A peer's line.
 fn line(peer: &PeerReport) -> String {
+    let behind = |of: fn((u64, u64)) -> u64| peer.behind.map_or(-1, |behind| of(behind) as i64);
     format!(
-        "host={},port={},link={},region={},lag_ms={},units={},bytes={}",
+        "host={},port={},link={},region={},lag_ms={},units={},bytes={},behind_ms={},behind_bytes={}",
         safe_address(&peer.host),
         peer.port,
         if peer.is_up { "up" } else { "down" },
         peer.region.map_or(-1, i64::from),
         peer.lag_ms,
         peer.units,
-        peer.bytes
+        peer.bytes,
+        behind(|(ms, _)| ms),
+        behind(|(_, bytes)| bytes)
     )
 }

@@ -9,7 +9,6 @@ use braid_active::backlog::Backlog;
 use braid_active::replica::{Replica, State};
 use braid_active::{Region, Vector};
 use braid_base::clock::unix_ms;
-use braid_clients::pause::{PauseMode, Purpose};
 
 use super::Thread;
 use crate::active::files::{CEILING_MS, free_region, settings, state_bytes};
@@ -19,9 +18,6 @@ use crate::active::state::Merged;
 const SYNC: Duration = Duration::from_secs(1);
 /// A new generation begins when the log has as many bytes as the state, and at least so many.
 const LOG_MIN: u64 = 64 << 20;
-/// Bytes of the journal that may wait for this thread, and how long a pause of writers is at most.
-const BEHIND_MAX: u64 = 64 << 20;
-const THROTTLE_MS: i64 = 1000;
 
 impl Thread<'_> {
     /// Records a higher ceiling, and raises it.
@@ -55,6 +51,9 @@ impl Thread<'_> {
         }
         let figures = &self.active.figures;
         figures.type_conflicts.store(self.replica.type_conflicts(), Relaxed);
+        for (kind, count) in self.replica.conflicts() {
+            figures.conflicts[kind as usize].store(count, Relaxed);
+        }
         figures.tombstones.store(self.replica.tombstones() as u64, Relaxed);
         figures.log_bytes.store(self.files.log_bytes(), Relaxed);
     }
@@ -226,6 +225,7 @@ impl Thread<'_> {
             outbox.on_disk.clear();
         }
         self.pending.clear();
+        self.pending_bytes.clear();
         self.raise_ceiling();
         if let Err(error) = self.begin_generation(false) {
             self.note_trouble(error);
@@ -234,22 +234,6 @@ impl Thread<'_> {
         self.all_dirty = true;
         self.settle();
         self.flush();
-    }
-
-    /// Has clients that write wait while the journal is far ahead of this thread, since it stands in
-    /// memory.
-    pub(super) fn throttle(&mut self) {
-        let engine = self.engine;
-        let behind = engine.keyspace.journal.end().saturating_sub(self.reader.position());
-        let now_ms = unix_ms();
-        if behind > BEHIND_MAX && now_ms >= self.throttled_until_ms - THROTTLE_MS / 2 {
-            self.throttled_until_ms = now_ms + THROTTLE_MS;
-            let until = self.throttled_until_ms;
-            engine.clients.pause.begin(&engine.attention, Purpose::Throttle, PauseMode::Write, until, now_ms);
-        } else if behind < BEHIND_MAX / 4 && self.throttled_until_ms > 0 {
-            self.throttled_until_ms = 0;
-            engine.clients.pause.end(&engine.attention, &engine.clients.mailboxes, Purpose::Throttle);
-        }
     }
 
     /// The server ends in good order.

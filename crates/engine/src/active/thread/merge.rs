@@ -2,7 +2,7 @@
 //! What is done with the world stopped: what peers bring, and keys that are read from the keyspace.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use braid_active::difference::{
     Difference, OwnedRequest, apply_with_difference, merge_with_difference, whole,
@@ -25,8 +25,10 @@ use crate::active::state::{Merged, UnitBytes};
 use crate::engine::Engine;
 use crate::replication::FOR_ACTIVE;
 
-/// Units that are applied, and keys that are read, while the world is stopped once.
-const UNITS: usize = 256;
+/// Units that are applied while the world is stopped once: as many as take no longer than this, of
+/// which these are applied before time is looked at.
+const APPLY: Duration = Duration::from_millis(1);
+const UNITS: usize = 64;
 /// Bytes of the journal that may be left to read while the world is stopped, and how often the
 /// thread tries to get there before.
 const READ_WHILE_STOPPED: u64 = 64 << 10;
@@ -150,11 +152,17 @@ impl Thread<'_> {
 
     /// Applies units of a peer.
     pub(super) fn merge_units(&mut self, units: Vec<(Unit, UnitBytes)>) -> Merged {
-        for some in units.chunks(UNITS) {
+        let mut left = units.chunks(UNITS).peekable();
+        while left.peek().is_some() {
             let outcome = self.in_world(|thread, txn| {
                 thread.with_difference(txn, |thread, now_ms, difference| {
-                    for (unit, bytes) in some {
-                        thread.merge_unit(now_ms, unit, bytes, difference)?;
+                    let start = Instant::now();
+                    while start.elapsed() < APPLY
+                        && let Some(some) = left.next()
+                    {
+                        for (unit, bytes) in some {
+                            thread.merge_unit(now_ms, unit, bytes, difference)?;
+                        }
                     }
                     Ok(())
                 })
@@ -165,18 +173,12 @@ impl Thread<'_> {
         Ok(())
     }
 
-    fn merge_unit(
-        &mut self,
-        now_ms: u64,
-        unit: &Unit,
-        bytes: &UnitBytes,
-        difference: &mut Difference,
-    ) -> Merged {
+    fn merge_unit(&mut self, now_ms: u64, unit: &Unit, bytes: &[u8], difference: &mut Difference) -> Merged {
         let figures = &self.active.figures;
         match apply_with_difference(&mut self.replica, now_ms, unit, difference) {
             Ok(Applied::Now) => {
                 figures.merged.fetch_add(1, Relaxed);
-                self.keep(unit.first, UnitBytes::clone(bytes));
+                self.keep(unit.first, bytes);
                 Ok(())
             }
             Ok(Applied::Known) => {
@@ -228,23 +230,33 @@ impl Thread<'_> {
         let journals = &engine.keyspace.settings.journals;
         // What runs here is not journalled command by command.
         let uses = journals.swap(0, Relaxed);
+        let is_journalled = uses & !FOR_ACTIVE != 0;
         let mut bytes = Vec::new();
-        push_selection(&mut bytes, requests[0].database);
-        request::push(&mut bytes, &[b"MULTI"]);
-        let mut selected = requests[0].database;
-        for one in requests {
-            let args: Vec<&[u8]> = one.args.iter().map(|arg| &arg[..]).collect();
-            if one.database != selected {
-                push_selection(&mut bytes, one.database);
-                selected = one.database;
-            }
-            self.replay.select(one.database);
-            self.replay.run_streamed(engine, txn, &args);
-            request::push(&mut bytes, &args);
+        if is_journalled {
+            push_selection(&mut bytes, requests[0].database);
+            request::push(&mut bytes, &[b"MULTI"]);
         }
-        request::push(&mut bytes, &[b"EXEC"]);
+        let mut selected = requests[0].database;
+        self.replay.select(selected);
+        let mut args: Vec<&[u8]> = Vec::new();
+        for one in requests {
+            args.clear();
+            args.extend(one.args.iter().map(|arg| &arg[..]));
+            if one.database != selected {
+                selected = one.database;
+                self.replay.select(selected);
+                if is_journalled {
+                    push_selection(&mut bytes, selected);
+                }
+            }
+            self.replay.run_streamed(engine, txn, &args);
+            if is_journalled {
+                request::push(&mut bytes, &args);
+            }
+        }
         journals.store(uses, Relaxed);
-        if uses & !FOR_ACTIVE != 0 {
+        if is_journalled {
+            request::push(&mut bytes, &[b"EXEC"]);
             let (journal, context) = (&engine.keyspace.journal, &mut *txn.context);
             journal.append_received(context.slot, &mut context.journal, &bytes, false);
             journal.forget_database();

@@ -30,6 +30,7 @@ impl Thread<'_> {
         if self.reader.position() >= end {
             return false;
         }
+        self.throttle();
         let (buffer, own_until) = (&mut self.buffer, self.own_until);
         let before = buffer.len();
         self.reader.read_placed(journal, end, |offset, bytes| {

@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Elements of sets, hashes and sorted sets: cells by name, in [blocks](crate::packed) in order of
+//! their names. An element that is removed leaves nothing.
+//!
+//! A cell that has been written once, which is nearly all of them, is its stamp and its value: an
+//! element of a set takes ten bytes beside its name. What has more marks is in the form of `stored`.
+
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+use std::ops::Bound;
+
+use crate::Bytes;
+use crate::cell::{At, Cell, CellChange, Sides};
+use crate::packed::Entry;
+use crate::rules::Rules;
+use crate::stamp::Stamp;
+use crate::stored::{Stored, load_len, store_len};
+use crate::tally::SeenTally;
+
+type Block = crate::packed::Block<true>;
+
+/// A block with more bytes is split, if it has more than one entry.
+const BLOCK_MAX: usize = 1280;
+
+/// A value that an element may have.
+pub trait Packed: Stored + Clone + PartialEq {
+    /// Writes it after a stamp.
+    fn pack(&self, out: &mut Vec<u8>);
+    fn unpack(bytes: &[u8]) -> Self;
+}
+
+impl Packed for () {
+    fn pack(&self, _: &mut Vec<u8>) {}
+
+    fn unpack(_: &[u8]) {}
+}
+
+impl Packed for Bytes {
+    fn pack(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self);
+    }
+
+    fn unpack(bytes: &[u8]) -> Bytes {
+        bytes.into()
+    }
+}
+
+impl Packed for f64 {
+    /// Most scores are short: their last bytes are zeros.
+    fn pack(&self, out: &mut Vec<u8>) {
+        let bytes = self.to_bits().to_be_bytes();
+        let len = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        out.extend_from_slice(&bytes[..len]);
+    }
+
+    fn unpack(bytes: &[u8]) -> f64 {
+        let word = bytes
+            .iter()
+            .zip((0..8).rev())
+            .fold(0, |word, (byte, place)| word | u64::from(*byte) << (8 * place));
+        f64::from_bits(word)
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Members<V> {
+    blocks: Blocks,
+    value: PhantomData<V>,
+}
+
+#[derive(Clone, Debug)]
+enum Blocks {
+    /// All in one.
+    One(Block),
+    /// By the least name that may be in each. The first has the empty name.
+    Many(Box<BTreeMap<Bytes, Block>>),
+}
+
+impl<V> Default for Members<V> {
+    fn default() -> Members<V> {
+        Members { blocks: Blocks::One(Block::default()), value: PhantomData }
+    }
+}
+
+impl<V: Packed> PartialEq for Members<V> {
+    fn eq(&self, other: &Members<V>) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+/// The stamp of an entry, if that and the value are all its cell has.
+fn stamp_of(entry: &Entry<'_>) -> Option<Stamp> {
+    let stamp = entry.content.first_chunk().filter(|_| !entry.is_marked)?;
+    Stamp::from_word(u64::from_le_bytes(*stamp))
+}
+
+fn cell_of<V: Packed>(entry: &Entry<'_>) -> Cell<V> {
+    match stamp_of(entry) {
+        Some(stamp) => Cell::written(stamp, V::unpack(&entry.content[size_of::<Stamp>()..])),
+        // It was written here.
+        None => Cell::load(&mut &entry.content[..]).unwrap_or_default(),
+    }
+}
+
+/// The content of a cell's entry, and whether it is marked.
+fn content_of<V: Packed>(cell: Cell<V>) -> (Vec<u8>, bool) {
+    let mut content = Vec::with_capacity(64);
+    match cell.into_plain() {
+        Ok((stamp, value)) => {
+            content.extend(stamp.word().to_le_bytes());
+            value.pack(&mut content);
+            (content, false)
+        }
+        Err(cell) => {
+            cell.store(&mut content);
+            (content, true)
+        }
+    }
+}
+
+/// All names up to one.
+fn up_to(name: &[u8]) -> (Bound<&[u8]>, Bound<&[u8]>) {
+    (Bound::Unbounded, Bound::Included(name))
+}
+
+impl Blocks {
+    fn iter(&self) -> impl Iterator<Item = &Block> {
+        let (one, many) = match self {
+            Blocks::One(block) => (Some(block), None),
+            Blocks::Many(blocks) => (None, Some(blocks.values())),
+        };
+        one.into_iter().chain(many.into_iter().flatten())
+    }
+
+    fn of(&self, name: &[u8]) -> Option<&Block> {
+        match self {
+            Blocks::One(block) => Some(block),
+            Blocks::Many(blocks) => blocks.range::<[u8], _>(up_to(name)).next_back().map(|(_, block)| block),
+        }
+    }
+
+    fn of_mut(&mut self, name: &[u8]) -> Option<&mut Block> {
+        match self {
+            Blocks::One(block) => Some(block),
+            Blocks::Many(blocks) => {
+                blocks.range_mut::<[u8], _>(up_to(name)).next_back().map(|(_, block)| block)
+            }
+        }
+    }
+
+    fn put(&mut self, entry: Entry<'_>) {
+        let Some(block) = self.of_mut(entry.name) else { return };
+        block.put(entry);
+        if block.len() <= BLOCK_MAX {
+            return;
+        }
+        let is_last = block.iter().last().is_some_and(|last| last.name == entry.name);
+        let Some(second) = block.split(is_last) else { return };
+        let Some(name) = second.first_name().map(Bytes::from) else { return };
+        if let Blocks::One(first) = self {
+            let first = std::mem::take(first);
+            *self = Blocks::Many(Box::new(BTreeMap::from([(Bytes::default(), first)])));
+        }
+        if let Blocks::Many(blocks) = self {
+            blocks.insert(name, second);
+        }
+    }
+
+    fn remove(&mut self, name: &[u8]) {
+        match self {
+            Blocks::One(block) => drop(block.remove(name)),
+            Blocks::Many(blocks) => {
+                let Some((least, block)) = blocks.range_mut::<[u8], _>(up_to(name)).next_back() else {
+                    return;
+                };
+                block.remove(name);
+                if block.is_empty() && !least.is_empty() {
+                    let least = least.clone();
+                    blocks.remove(&least);
+                }
+                self.join();
+            }
+        }
+    }
+
+    /// One block again, if that is all there is.
+    fn join(&mut self) {
+        if let Blocks::Many(blocks) = self
+            && blocks.len() == 1
+            && let Some((_, block)) = blocks.pop_first()
+        {
+            *self = Blocks::One(block);
+        }
+    }
+}
+
+impl<V: Packed> Members<V> {
+    pub fn is_empty(&self) -> bool {
+        self.blocks.iter().all(Block::is_empty)
+    }
+
+    pub fn get(&self, element: &[u8]) -> Option<Cell<V>> {
+        self.blocks.of(element)?.get(element).map(|entry| cell_of(&entry))
+    }
+
+    fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
+        self.blocks.iter().flat_map(Block::iter)
+    }
+
+    /// All that there is, in order; some of it does not show.
+    pub fn iter(&self) -> impl Iterator<Item = (Bytes, Cell<V>)> {
+        self.entries().map(|entry| (Bytes::from(entry.name), cell_of(&entry)))
+    }
+
+    /// The elements of which more is known than that they were written once.
+    pub fn iter_marked(&self) -> impl Iterator<Item = (Bytes, Cell<V>)> {
+        let marked = self.entries().filter(|entry| entry.is_marked);
+        marked.map(|entry| (Bytes::from(entry.name), cell_of(&entry)))
+    }
+
+    fn put(&mut self, name: &[u8], cell: Cell<V>) {
+        let (content, is_marked) = content_of(cell);
+        self.blocks.put(Entry { name, is_marked, content: &content });
+    }
+
+    /// Changes one, and answers whether it holds garbage now.
+    pub fn apply(&mut self, at: &At, element: Bytes, change: CellChange<V>) -> bool {
+        let had = self.get(&element);
+        let was_there = had.is_some();
+        let mut cell = had.unwrap_or_default();
+        let has_garbage = cell.apply(at, change);
+        if !cell.is_empty() {
+            self.put(&element, cell);
+        } else if was_there {
+            self.blocks.remove(&element);
+        }
+        has_garbage
+    }
+
+    /// Changes all cells: those that have been written once are kept or not, the others are given.
+    fn change_all(&mut self, keeps: impl Fn(Stamp) -> bool, mut change: impl FnMut(&[u8], &mut Cell<V>)) {
+        let mut marked = Vec::new();
+        let mut review = |entry: Entry<'_>| match stamp_of(&entry) {
+            Some(stamp) => keeps(stamp),
+            None => {
+                marked.push((Bytes::from(entry.name), cell_of::<V>(&entry)));
+                true
+            }
+        };
+        match &mut self.blocks {
+            Blocks::One(block) => drop(block.retain(review)),
+            Blocks::Many(blocks) => blocks.retain(|least, block| {
+                block.retain(&mut review);
+                least.is_empty() || !block.is_empty()
+            }),
+        }
+        for (element, mut cell) in marked {
+            change(&element, &mut cell);
+            match cell.is_empty() {
+                true => self.blocks.remove(&element),
+                false => self.put(&element, cell),
+            }
+        }
+        self.blocks.join();
+    }
+
+    /// Removes of all elements what the effect saw.
+    pub fn remove_all<'a>(&mut self, at: &At, seen: impl Iterator<Item = (&'a Bytes, SeenTally)>) {
+        let mut of_elements: BTreeMap<&[u8], Vec<SeenTally>> = BTreeMap::new();
+        seen.for_each(|(element, tally)| of_elements.entry(element).or_default().push(tally));
+        self.change_all(
+            |stamp| !at.removes(stamp),
+            |element, cell| cell.remove(at, of_elements.get(element).map_or(&[], |seen| seen)),
+        );
+    }
+
+    pub fn merge(&mut self, theirs: &Members<V>, sides: &Sides) {
+        let none = Cell::default();
+        let mine = std::mem::take(self);
+        let mut others = theirs.iter().peekable();
+        let mut add = |element: &[u8], cell: Cell<V>| {
+            if !cell.is_empty() {
+                self.put(element, cell);
+            }
+        };
+        let take_other = |other: &Cell<V>| {
+            let mut cell = Cell::default();
+            cell.merge(other, sides);
+            cell
+        };
+        for (element, mut cell) in mine.iter() {
+            while let Some((name, other)) = others.next_if(|(name, _)| *name < element) {
+                add(&name, take_other(&other));
+            }
+            match others.next_if(|(name, _)| *name == element) {
+                Some((_, other)) => cell.merge(&other, sides),
+                None => cell.merge(&none, sides),
+            }
+            add(&element, cell);
+        }
+        others.for_each(|(name, other)| add(&name, take_other(&other)));
+    }
+
+    pub fn is_live(&self) -> bool {
+        self.any_shows(|_| true)
+    }
+
+    /// Whether any shows of those that `shows` leaves.
+    pub fn any_shows(&self, shows: impl Fn(&[u8]) -> bool) -> bool {
+        self.entries().any(|entry| shows(entry.name) && (!entry.is_marked || cell_of::<V>(&entry).is_live()))
+    }
+
+    pub fn has_garbage(&self, rules: &Rules) -> bool {
+        self.iter_marked().any(|(_, cell)| cell.has_garbage(rules))
+    }
+
+    pub fn settle(&mut self, rules: &Rules) -> usize {
+        let mut dropped = 0;
+        self.change_all(|_| true, |_, cell| dropped += cell.settle(rules));
+        dropped
+    }
+}
+
+impl<V: Packed> Stored for Members<V> {
+    fn store(&self, out: &mut Vec<u8>) {
+        store_len(self.entries().count(), out);
+        for (element, cell) in self.iter() {
+            element.store(out);
+            cell.store(out);
+        }
+    }
+
+    fn load(from: &mut &[u8]) -> Option<Self> {
+        let mut members = Members::default();
+        for _ in 0..load_len(from)? {
+            let (element, cell) = <(Bytes, Cell<V>)>::load(from)?;
+            members.put(&element, cell);
+        }
+        Some(members)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stamp::Region;
+    use crate::vector::{Run, Seen, Vector};
+
+    fn stamp(position: u64) -> Stamp {
+        Stamp::of(Region::new(1).unwrap(), position).unwrap()
+    }
+
+    #[test]
+    fn scores_come_back() {
+        for score in [0.0, -0.0, 1.0, -1.5, 1e300, f64::INFINITY, f64::NEG_INFINITY, f64::MIN_POSITIVE, 0.1] {
+            let mut out = Vec::new();
+            score.pack(&mut out);
+            assert_eq!(f64::unpack(&out).to_bits(), score.to_bits());
+        }
+    }
+
+    /// Elements stay in order and are found, whatever blocks they are in; what goes leaves nothing.
+    #[test]
+    fn members_are_a_map() {
+        let (rules, others) = (Rules::default(), Vector::default());
+        let lost = std::cell::Cell::new(0);
+        let mut random = fastrand::Rng::with_seed(3);
+        for names in [10_u64, 3_000] {
+            let mut members = Members::<Bytes>::default();
+            let mut map: BTreeMap<Bytes, Bytes> = BTreeMap::new();
+            for position in 1..4 * names {
+                let own = Run { start: stamp(0), last: stamp(position - 1) };
+                let at = At {
+                    stamp: stamp(position),
+                    seen: Seen { others: &others, own },
+                    rules: &rules,
+                    lost: &lost,
+                };
+                let name = Bytes::from(random.u64(0..names).to_string().as_bytes());
+                let value = Bytes::from(position.to_string().as_bytes());
+                let change = match random.u8(0..4) {
+                    0 => {
+                        map.remove(&name);
+                        CellChange::Remove { seen: Vec::new() }
+                    }
+                    _ => {
+                        map.insert(name.clone(), value.clone());
+                        CellChange::Put { value, time: None, seen: Vec::new() }
+                    }
+                };
+                assert!(!members.apply(&at, name, change));
+            }
+            let all = || members.iter().map(|(name, cell)| (name, cell.base().cloned().unwrap()));
+            assert!(all().eq(map.clone()));
+            assert!(map.iter().all(|(name, value)| members.get(name).unwrap().base() == Some(value)));
+            let mut bytes = Vec::new();
+            members.store(&mut bytes);
+            assert_eq!(Members::load(&mut &bytes[..]), Some(members.clone()));
+            for name in map.keys() {
+                members.blocks.remove(name);
+            }
+            assert!(members.is_empty() && matches!(members.blocks, Blocks::One(_)));
+        }
+    }
+
+    /// What an element costs: blocks are not much larger than what they hold.
+    #[test]
+    fn elements_are_small() {
+        let mut members = Members::<()>::default();
+        for number in 0..100_000_u64 {
+            let name = format!("m{:010}", number.wrapping_mul(0x9E37_79B9_7F4A_7C15) % 10_000_000_000);
+            members.put(name.as_bytes(), Cell::written(stamp(number + 1), ()));
+        }
+        let Blocks::Many(blocks) = &members.blocks else { panic!("one block") };
+        let bytes: usize =
+            blocks.values().map(|block| block.capacity() + size_of::<(Bytes, Block)>() * 2).sum();
+        assert!(bytes < 100_000 * 36, "{bytes}");
+    }
+}

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Blocks: a few named entries in one piece of memory.
+//!
+//! Most values and elements have been written once: a name, a stamp and a short text. As separate
+//! allocations in a map these cost several times what they hold. In a block an entry costs two bytes
+//! of lengths beside it. It is found by looking through the block, so blocks are kept short by those
+//! who have many: [`crate::members`] has them in order of names, as the entries within them are,
+//! [`crate::plain`] by hash, where the entries of a block are in no order.
+//!
+//! An entry: length of the name, name, length of the content and a bit that is the owner's, content.
+//! Lengths take seven bits a byte. Bytes come from here only, never from a peer or a file.
+
+use std::ops::Range;
+
+/// See the module. `ORDERED`: by name.
+#[derive(Clone, Default)]
+pub(crate) struct Block<const ORDERED: bool>(Vec<u8>);
+
+/// An entry of a block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Entry<'b> {
+    pub name: &'b [u8],
+    /// The owner's bit.
+    pub is_marked: bool,
+    pub content: &'b [u8],
+}
+
+impl Entry<'_> {
+    /// Bytes that it takes in a block.
+    fn len(&self) -> usize {
+        let lengths = number_len(self.name.len()) + number_len(self.content.len() << 1);
+        lengths + self.name.len() + self.content.len()
+    }
+
+    fn write(&self, mut out: &mut [u8]) {
+        let number = |out: &mut &mut [u8], mut number: usize| {
+            while number >= 0x80 {
+                put(out, &[number as u8 | 0x80]);
+                number >>= 7;
+            }
+            put(out, &[number as u8]);
+        };
+        number(&mut out, self.name.len());
+        put(&mut out, self.name);
+        number(&mut out, self.content.len() << 1 | usize::from(self.is_marked));
+        put(&mut out, self.content);
+    }
+}
+
+fn put(out: &mut &mut [u8], bytes: &[u8]) {
+    let (head, rest) = std::mem::take(out).split_at_mut(bytes.len());
+    head.copy_from_slice(bytes);
+    *out = rest;
+}
+
+fn number_len(number: usize) -> usize {
+    ((usize::BITS - (number | 1).leading_zeros()) as usize).div_ceil(7)
+}
+
+/// Takes a length from the begin of some bytes.
+fn take_number(bytes: &mut &[u8]) -> Option<usize> {
+    let (mut number, mut shift) = (0_usize, 0);
+    loop {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        number |= usize::from(byte & 0x7F) << shift;
+        if byte & 0x80 == 0 {
+            return Some(number);
+        }
+        shift += 7;
+    }
+}
+
+fn take_entry<'b>(bytes: &mut &'b [u8]) -> Option<Entry<'b>> {
+    let len = take_number(bytes)?;
+    let (name, rest) = bytes.split_at_checked(len)?;
+    *bytes = rest;
+    let word = take_number(bytes)?;
+    let (content, rest) = bytes.split_at_checked(word >> 1)?;
+    *bytes = rest;
+    Some(Entry { name, is_marked: word & 1 == 1, content })
+}
+
+impl<const ORDERED: bool> Block<ORDERED> {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Bytes of its entries.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = Entry<'_>> {
+        let mut rest = &self.0[..];
+        std::iter::from_fn(move || take_entry(&mut rest))
+    }
+
+    /// Where an entry is, or would be.
+    fn find(&self, name: &[u8]) -> (Range<usize>, Option<Entry<'_>>) {
+        let mut rest = &self.0[..];
+        loop {
+            let start = self.0.len() - rest.len();
+            let Some(entry) = take_entry(&mut rest) else { return (start..start, None) };
+            if !ORDERED {
+                // Names that differ mostly do so at the end.
+                if entry.name.last() == name.last() && entry.name == name {
+                    return (start..self.0.len() - rest.len(), Some(entry));
+                }
+            } else if entry.name >= name {
+                return match entry.name == name {
+                    true => (start..self.0.len() - rest.len(), Some(entry)),
+                    false => (start..start, None),
+                };
+            }
+        }
+    }
+
+    pub fn get(&self, name: &[u8]) -> Option<Entry<'_>> {
+        self.find(name).1
+    }
+
+    /// Adds an entry, or replaces the one of its name. True if it is new.
+    pub fn put(&mut self, entry: Entry<'_>) -> bool {
+        let (range, found) = self.find(entry.name);
+        let is_new = found.is_none();
+        let (had, len) = (self.0.len(), entry.len());
+        if had - range.len() + len > self.0.capacity() {
+            // To the next of the sizes that the allocator has.
+            let wanted = had - range.len() + len;
+            let step = (wanted.next_power_of_two() / 8).max(16);
+            self.0.reserve_exact(wanted.next_multiple_of(step) - had);
+        }
+        let end = range.start + len;
+        if end > range.end {
+            self.0.resize(had + (end - range.end), 0);
+        }
+        self.0.copy_within(range.end..had, end);
+        self.0.truncate(had - range.len() + len);
+        entry.write(&mut self.0[range.start..end]);
+        is_new
+    }
+
+    /// Removes an entry. True if it was there.
+    pub fn remove(&mut self, name: &[u8]) -> bool {
+        let (range, found) = self.find(name);
+        let was_there = found.is_some();
+        self.0.drain(range);
+        if self.0.len() < self.0.capacity() / 2 {
+            self.0.shrink_to_fit();
+        }
+        was_there
+    }
+
+    /// Keeps only some entries, and answers how many went.
+    pub fn retain(&mut self, mut keeps: impl FnMut(Entry<'_>) -> bool) -> usize {
+        let (mut kept, mut read, mut gone) = (0, 0, 0);
+        while read < self.0.len() {
+            let mut rest = &self.0[read..];
+            let Some(entry) = take_entry(&mut rest) else { break };
+            let is_kept = keeps(entry);
+            let next = self.0.len() - rest.len();
+            if is_kept {
+                self.0.copy_within(read..next, kept);
+                kept += next - read;
+            } else {
+                gone += 1;
+            }
+            read = next;
+        }
+        self.0.truncate(kept);
+        if gone > 0 {
+            self.0.shrink_to_fit();
+        }
+        gone
+    }
+
+    /// Takes the entries of the second half away, by bytes; at the end of a row of rising names only
+    /// the last one, so that blocks that are filled in order are full. Nothing if there is one entry.
+    pub fn split(&mut self, at_end: bool) -> Option<Block<ORDERED>> {
+        let mut rest = &self.0[..];
+        let (mut place, mut last) = (0, 0);
+        while take_entry(&mut rest).is_some() && !rest.is_empty() {
+            last = self.0.len() - rest.len();
+            if place == 0 && last >= self.0.len() / 2 {
+                place = last;
+            }
+        }
+        let at = if at_end || place == 0 { last } else { place };
+        if at == 0 {
+            return None;
+        }
+        let second = self.0[at..].to_vec();
+        self.0.truncate(at);
+        self.0.shrink_to_fit();
+        Some(Block(second))
+    }
+
+    pub fn first_name(&self) -> Option<&[u8]> {
+        take_entry(&mut &self.0[..]).map(|entry| entry.name)
+    }
+
+    /// Bytes that it takes.
+    #[cfg(test)]
+    pub fn capacity(&self) -> usize {
+        self.0.capacity()
+    }
+}
+
+impl<const ORDERED: bool> std::fmt::Debug for Block<ORDERED> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_list().entries(self.iter()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    /// Random changes do to a block what they do to a map.
+    #[test]
+    fn a_block_is_a_map() {
+        blocks_are_maps::<true>();
+        blocks_are_maps::<false>();
+    }
+
+    fn blocks_are_maps<const ORDERED: bool>() {
+        let mut random = fastrand::Rng::with_seed(7);
+        for _ in 0..150 {
+            let mut block = Block::<ORDERED>::default();
+            let mut map = BTreeMap::<Vec<u8>, (bool, Vec<u8>)>::new();
+            for _ in 0..200 {
+                let name = vec![b'n'; random.usize(0..20)];
+                match random.u8(0..10) {
+                    0..6 => {
+                        let len =
+                            if random.u8(0..10) == 0 { random.usize(0..20_000) } else { random.usize(0..90) };
+                        let content = vec![random.u8(..); len];
+                        let is_marked = random.bool();
+                        let is_new = block.put(Entry { name: &name, is_marked, content: &content });
+                        assert_eq!(is_new, map.insert(name, (is_marked, content)).is_none());
+                    }
+                    6..9 => assert_eq!(block.remove(&name), map.remove(&name).is_some()),
+                    _ => {
+                        let keeps = |name: &[u8]| name.len() % 3 > 0;
+                        let before = map.len();
+                        map.retain(|name, _| keeps(name));
+                        assert_eq!(block.retain(|entry| keeps(entry.name)), before - map.len());
+                    }
+                }
+                let all = map.iter().map(|(name, (is_marked, content))| Entry {
+                    name,
+                    is_marked: *is_marked,
+                    content,
+                });
+                let mut there: Vec<Entry<'_>> = block.iter().collect();
+                if !ORDERED {
+                    there.sort_by_key(|entry| entry.name);
+                }
+                assert!(there.into_iter().eq(all.clone()));
+                for entry in all {
+                    assert_eq!(block.get(entry.name), Some(entry));
+                }
+            }
+            let whole: Vec<Vec<u8>> = block.iter().map(|entry| entry.name.to_vec()).collect();
+            let second = block.split(random.bool());
+            assert_eq!(second.is_some(), whole.len() > 1);
+            let names = block.iter().chain(second.iter().flat_map(Block::iter));
+            assert!(names.map(|entry| entry.name.to_vec()).eq(whole));
+        }
+    }
+}

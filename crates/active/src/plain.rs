@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Plain strings: keys that hold a short string that has been written once, with or without a time,
+//! and nothing else. Most keys are; so they stand in [blocks](crate::packed), eleven bytes beside name
+//! and value, and all others are in [`crate::keys`] as whole structures.
+//!
+//! Blocks are found by hash. There is one more whenever they have become full on the average (linear
+//! hashing): only one block is split then, so no change waits for a whole table to be moved.
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+
+use crate::packed::Entry;
+use crate::stamp::Stamp;
+
+type Block = crate::packed::Block<false>;
+
+/// Bytes of name and value of a string that stands here; longer ones would make blocks that take long
+/// to change.
+const LEN_MAX: usize = 512;
+/// Entries of a block, on the average.
+const FILL: usize = 12;
+/// Bytes of a stamp or time.
+const WORD: usize = 8;
+
+/// A string and its marks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Plain<'p> {
+    pub stamp: Stamp,
+    /// Until when it lives, by the write of the stamp.
+    pub time: Option<u64>,
+    pub value: &'p [u8],
+}
+
+impl<'p> Plain<'p> {
+    /// Nothing but what was written here comes in.
+    fn of(entry: Entry<'p>) -> Option<Plain<'p>> {
+        let (stamp, mut value) = entry.content.split_first_chunk::<WORD>()?;
+        let mut time = None;
+        if entry.is_marked {
+            let (until, rest) = value.split_first_chunk::<WORD>()?;
+            (time, value) = (Some(u64::from_le_bytes(*until)), rest);
+        }
+        Some(Plain { stamp: Stamp::from_word(u64::from_le_bytes(*stamp))?, time, value })
+    }
+
+    /// Whether it may stand here.
+    pub fn fits(&self, name: &[u8]) -> bool {
+        name.len() + self.value.len() <= LEN_MAX
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Plains {
+    blocks: Vec<Block>,
+    len: usize,
+    hasher: RandomState,
+}
+
+impl Plains {
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The block of a hash among so many: the first 2^n of them if it is there, 2^n being the least
+    /// power that is not less than all; else the one that will be split into it.
+    fn index(hash: u64, blocks: usize) -> usize {
+        let mask = blocks.next_power_of_two() - 1;
+        let index = hash as usize & mask;
+        if index < blocks { index } else { hash as usize & (mask >> 1) }
+    }
+
+    fn block_of(&self, name: &[u8]) -> Option<usize> {
+        let blocks = self.blocks.len();
+        (blocks > 0).then(|| Plains::index(self.hasher.hash_one(name), blocks))
+    }
+
+    pub fn get(&self, name: &[u8]) -> Option<Plain<'_>> {
+        let entry = self.blocks[self.block_of(name)?].get(name)?;
+        Plain::of(entry)
+    }
+
+    /// Adds a string, or replaces the one of its name.
+    pub fn put(&mut self, name: &[u8], plain: Plain<'_>) {
+        let mut content = [0; 2 * WORD + LEN_MAX];
+        content[..WORD].copy_from_slice(&plain.stamp.word().to_le_bytes());
+        let mut len = WORD;
+        if let Some(time) = plain.time {
+            content[len..len + WORD].copy_from_slice(&time.to_le_bytes());
+            len += WORD;
+        }
+        content[len..len + plain.value.len()].copy_from_slice(plain.value);
+        len += plain.value.len();
+        if self.blocks.is_empty() {
+            self.blocks.push(Block::default());
+        }
+        let Some(index) = self.block_of(name) else { return };
+        let entry = Entry { name, is_marked: plain.time.is_some(), content: &content[..len] };
+        if self.blocks[index].put(entry) {
+            self.len += 1;
+            if self.len > self.blocks.len() * FILL {
+                self.grow();
+            }
+        }
+    }
+
+    /// One block more: takes what belongs there out of the one where it was until now.
+    fn grow(&mut self) {
+        let new = self.blocks.len();
+        let from = new & !high_bit(new);
+        let hasher = &self.hasher;
+        let mut second = Block::default();
+        self.blocks[from].retain(|entry| {
+            let moves = Plains::index(hasher.hash_one(entry.name), new + 1) == new;
+            if moves {
+                second.put(entry);
+            }
+            !moves
+        });
+        self.blocks.push(second);
+    }
+
+    pub fn remove(&mut self, name: &[u8]) -> bool {
+        let Some(index) = self.block_of(name) else { return false };
+        let was_there = self.blocks[index].remove(name);
+        self.len -= usize::from(was_there);
+        if self.len == 0 {
+            self.blocks = Vec::new();
+        }
+        was_there
+    }
+
+    /// All, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], Plain<'_>)> {
+        let entries = self.blocks.iter().flat_map(Block::iter);
+        entries.filter_map(|entry| Some((entry.name, Plain::of(entry)?)))
+    }
+
+    /// Keeps only some.
+    pub fn retain(&mut self, mut keeps: impl FnMut(&[u8], Plain<'_>) -> bool) {
+        for block in &mut self.blocks {
+            self.len -= block.retain(|entry| Plain::of(entry).is_some_and(|plain| keeps(entry.name, plain)));
+        }
+        if self.len == 0 {
+            self.blocks = Vec::new();
+        }
+    }
+}
+
+/// The highest bit of a number that is not 0.
+fn high_bit(number: usize) -> usize {
+    1 << (usize::BITS - 1 - number.leading_zeros())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stamp::Region;
+    use std::collections::BTreeMap;
+
+    fn stamp(position: u64) -> Stamp {
+        Stamp::of(Region::new(1).unwrap(), position).unwrap()
+    }
+
+    /// Random changes do what they do to a map, while blocks are split.
+    #[test]
+    fn plain_strings_are_a_map() {
+        let mut random = fastrand::Rng::with_seed(5);
+        for names in [3_u64, 20, 5_000] {
+            let mut plains = Plains::default();
+            let mut map: BTreeMap<Vec<u8>, (Stamp, Option<u64>, Vec<u8>)> = BTreeMap::new();
+            for position in 1..5 * names {
+                let name = random.u64(0..names).to_string().into_bytes();
+                if random.u8(0..4) == 0 {
+                    assert_eq!(plains.remove(&name), map.remove(&name).is_some());
+                    continue;
+                }
+                let value = vec![b'v'; random.usize(0..500)];
+                let time = random.bool().then_some(position);
+                plains.put(&name, Plain { stamp: stamp(position), time, value: &value });
+                map.insert(name, (stamp(position), time, value));
+            }
+            let check = |plains: &Plains, map: &BTreeMap<Vec<u8>, (Stamp, Option<u64>, Vec<u8>)>| {
+                assert_eq!(plains.len(), map.len());
+                assert_eq!(plains.iter().count(), map.len());
+                for (name, (stamp, time, value)) in map {
+                    let plain = Plain { stamp: *stamp, time: *time, value };
+                    assert_eq!(plains.get(name), Some(plain));
+                }
+            };
+            check(&plains, &map);
+            plains.retain(|_, plain| plain.time.is_some());
+            map.retain(|_, (_, time, _)| time.is_some());
+            check(&plains, &map);
+            plains.retain(|_, _| false);
+            assert!(plains.len() == 0 && plains.get(b"0").is_none());
+        }
+    }
+
+    /// What a string costs beside its name and value.
+    #[test]
+    fn plain_strings_are_small() {
+        const COUNT: usize = 200_000;
+        let mut plains = Plains::default();
+        for number in 0..COUNT {
+            let name = format!("key:{number:09}");
+            plains.put(
+                name.as_bytes(),
+                Plain { stamp: stamp(number as u64 + 1), time: None, value: &[b'v'; 32] },
+            );
+        }
+        let blocks: usize = plains.blocks.iter().map(Block::capacity).sum();
+        let all = blocks + plains.blocks.capacity() * size_of::<Block>();
+        assert!(all < COUNT * (13 + 32 + 24), "{}", all / COUNT);
+    }
+}

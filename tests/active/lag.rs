@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Lag: clients that write wait for a peer that does not keep up, and not for one that is away; and
+//! what of it, and of conflicts, is told.
+
+use crate::{cut, link_all, server, wait_until_equal};
+use braid_tests::{TestServer, wait_for};
+
+fn field(server: &TestServer, name: &str) -> String {
+    server.connect().info_field("active", name).unwrap_or_default()
+}
+
+/// A part of the first peer's line.
+fn part(server: &TestServer, name: &str) -> i64 {
+    let line = field(server, "active_peer0");
+    let parts = line.split(',').filter_map(|part| part.split_once('='));
+    parts.filter(|(one, _)| *one == name).find_map(|(_, value)| value.parse().ok()).unwrap_or(i64::MIN)
+}
+
+#[test]
+fn writes_wait_for_a_peer_that_does_not_keep_up() {
+    let (one, two) = (server(1, &["--active-lag-max", "50"]), server(2, &["--active-lag-max", "0"]));
+    link_all(&[&one, &two]);
+    one.connect().ok("SET a 1");
+    two.connect().ok("SET b 1");
+    wait_until_equal(&[&one, &two]);
+    wait_for("it has taken all", || part(&one, "behind_bytes") == 0 && part(&one, "behind_ms") == 0);
+    // What holds changes back holds back those of peers, too.
+    two.connect().ok("CLIENT PAUSE 1000000 WRITE");
+    one.connect().ok("SET a 2");
+    wait_for("writes wait", || field(&one, "active_throttled") != "0");
+    // It says nothing for so long that it counts as away: this is answered, and not before.
+    one.connect().ok("SET a 3");
+    wait_for("it is away", || part(&one, "behind_ms") == -1);
+    assert_eq!(two.connect().call("GET a").text(), "1");
+    two.connect().ok("CLIENT UNPAUSE");
+    wait_until_equal(&[&one, &two]);
+    assert_eq!(two.connect().call("GET a").text(), "3");
+    assert_eq!(field(&two, "active_throttled"), "0", "without a bound nobody waits");
+}
+
+#[test]
+fn writes_do_not_wait_for_a_peer_that_was_cut_off() {
+    let (one, two) = (server(1, &["--active-lag-max", "1"]), server(2, &["--active-lag-max", "1"]));
+    link_all(&[&one, &two]);
+    wait_until_equal(&[&one, &two]);
+    cut(&[&one, &two]);
+    let mut client = one.connect();
+    for number in 0..2000 {
+        client.ok(&format!("SET key:{number} {number}"));
+    }
+    link_all(&[&one, &two]);
+    wait_until_equal(&[&one, &two]);
+}
+
+#[test]
+fn conflicts_are_counted_by_type() {
+    let (one, two) = (server(1, &[]), server(2, &[]));
+    link_all(&[&one, &two]);
+    wait_until_equal(&[&one, &two]);
+    cut(&[&one, &two]);
+    for (server, value) in [(&one, "1"), (&two, "2")] {
+        let mut client = server.connect();
+        client.ok(&format!("SET text {value}"));
+        client.call(&format!("HSET hash field {value}"));
+        client.call(&format!("SADD set {value}"));
+    }
+    one.connect().call("RPUSH two-types x");
+    two.connect().call("SADD two-types x");
+    link_all(&[&one, &two]);
+    wait_until_equal(&[&one, &two]);
+    for server in [&one, &two] {
+        let told = || {
+            ["string", "hash", "set", "list"].map(|kind| field(server, &format!("active_conflicts_{kind}")))
+        };
+        wait_for("conflicts are told", || told() == ["1", "1", "0", "1"]);
+    }
+}
