@@ -8,6 +8,7 @@
 //!
 //! Source: Valkey documentation, "CLUSTERSCAN", and the replies of a Valkey 9.1.
 
+use braid_engine::process::Process;
 use std::sync::LazyLock;
 
 use braid_base::crc::{HASH_SLOTS, key_hash_slot};
@@ -55,8 +56,8 @@ struct WalkPosition {
 }
 
 /// What identifies the process that a place belongs to.
-fn fingerprint(engine: &Engine) -> &str {
-    &engine.process.run_id[..8]
+fn fingerprint(process: &Process) -> &str {
+    &process.run_id[..8]
 }
 
 impl WalkPosition {
@@ -73,7 +74,7 @@ impl WalkPosition {
         if tag.is_empty() {
             return Err(invalid());
         }
-        let is_own = of == fingerprint(engine);
+        let is_own = of == fingerprint(&engine.process);
         Ok(Some(WalkPosition {
             slot: key_hash_slot(tag.as_bytes()),
             cursor: if is_own { cursor } else { 0 },
@@ -81,7 +82,7 @@ impl WalkPosition {
     }
 
     fn to_text(self, engine: &Engine) -> Vec<u8> {
-        let of = if self.cursor == 0 { "0" } else { fingerprint(engine) };
+        let of = if self.cursor == 0 { "0" } else { fingerprint(&engine.process) };
         let cursor = self.cursor.to_string();
         [of.as_bytes(), b"-{", &TAGS[usize::from(self.slot)], b"}-", cursor.as_bytes()].concat()
     }

@@ -162,6 +162,7 @@ impl Rows {
 impl std::ops::Deref for Rows {
     type Target = CommandTable;
 
+    #[inline]
     fn deref(&self) -> &CommandTable {
         &self.table
     }
