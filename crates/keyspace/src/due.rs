@@ -14,9 +14,6 @@ use std::ops::Range;
 use std::sync::atomic::AtomicI64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
-use crate::keyspace::{Keyspace, Shard};
-use crate::table::Table;
-
 /// Groups have as many shards as it takes to have no more than this many groups (a power of two).
 const GROUPS_MAX_BITS: u32 = 8;
 
@@ -34,11 +31,6 @@ impl DueTimes {
         let group_bits = shard_bits.saturating_sub(GROUPS_MAX_BITS);
         let groups = (0..1u32 << (shard_bits - group_bits)).map(|_| AtomicI64::new(NEVER)).collect();
         DueTimes { group_bits, groups }
-    }
-
-    fn lower(&self, shard: u32, at: i64) {
-        // Not without a write, even if the time is low enough: it may be taken away at this moment.
-        self.groups[(shard >> self.group_bits) as usize].fetch_min(at, AcqRel);
     }
 
     /// Nothing is known: all tables have been exchanged.
@@ -64,25 +56,17 @@ impl DueTimes {
         (0..self.groups()).map(|group| self.of(group)).min().filter(|&at| at != NEVER)
     }
 
-    /// Raises a group's time to what its shards say.
-    pub fn renew(&self, group: u32, shards: &[Shard]) {
+    /// Raises a group's time to the earliest of its shards' tables, which is read when the former one
+    /// has been taken away.
+    pub fn renew(&self, group: u32, earliest: impl FnOnce(Range<u32>) -> Option<i64>) {
         let time = &self.groups[group as usize];
         time.swap(NEVER, AcqRel);
-        let shards = self.shards_of(group).map(|shard| &shards[shard as usize]);
-        let tables = shards.flat_map(Shard::used_tables);
-        let times = tables.flat_map(|(_, table)| [table.next_expiry(), table.next_member_expiry()]);
-        time.fetch_min(times.flatten().min().unwrap_or(NEVER), AcqRel);
+        time.fetch_min(earliest(self.shards_of(group)).unwrap_or(NEVER), AcqRel);
     }
-}
 
-impl Keyspace {
-    /// Lowers the time of a shard's group after a key or a member of this table has been given an
-    /// expiry. The caller holds the shard exclusively.
-    #[inline]
-    pub(crate) fn note_due(&self, shard: u32, table: &Table, at: i64) {
-        let at = at.max(1);
-        if table.next_expiry() == Some(at) || table.next_member_expiry() == Some(at) {
-            self.due.lower(shard, at);
-        }
+    /// Lowers the time of a shard's group.
+    pub fn lower(&self, shard: u32, at: i64) {
+        // Not without a write, even if the time is low enough: it may be taken away at this moment.
+        self.groups[(shard >> self.group_bits) as usize].fetch_min(at, AcqRel);
     }
 }

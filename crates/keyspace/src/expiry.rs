@@ -3,14 +3,17 @@
 //! command touches them.
 //!
 //! Each table and each segment keeps a time before which none of its keys expires, and so does each
-//! group of shards (`due.rs`); a pass only walks segments where a key is due. Collections whose members expire are listed beside the table
-//! (`member_expiry_index.rs`), in order of time. The work of a call is bounded by `budget` entries
+//! group of shards (`due.rs`); a pass only walks segments where a key is due. Collections whose
+//! members expire are listed beside the table (`member_expiry_index.rs`), in order of time. The work
+//! of a call is bounded by `budget` entries
 //! examined, and each shard's lock is held only for that shard's part of it.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::context::Context;
 use crate::keyspace::Keyspace;
+use crate::table::Table;
 use crate::txn::{KeyRef, NOTHING_EXPIRED, Txn};
 
 /// The result of a pass.
@@ -53,12 +56,18 @@ pub fn expire_due(
         for shard in due.shards_of(group).filter(|&shard| !keyspace.is_hidden(shard)) {
             expire_shard(keyspace, context, shard, now, &mut left, &mut pass);
         }
-        due.renew(group, keyspace.shards());
+        due.renew(group, |shards| earliest(keyspace, shards));
         if left == 0 && !pass.complete {
             return pass;
         }
     }
     pass
+}
+
+/// The earliest time in the tables of shards.
+fn earliest(keyspace: &Keyspace, shards: Range<u32>) -> Option<i64> {
+    let tables = shards.flat_map(|shard| keyspace.shard(shard).used_tables());
+    tables.flat_map(|(_, table)| [table.next_expiry(), table.next_member_expiry()]).flatten().min()
 }
 
 fn expire_shard(
@@ -142,6 +151,16 @@ pub fn next_due(keyspace: &Keyspace) -> Option<i64> {
 }
 
 impl Keyspace {
+    /// Lowers the time of a shard's group after a key or a member of this table has been given an
+    /// expiry. The caller holds the shard exclusively.
+    #[inline]
+    pub(crate) fn note_due(&self, shard: u32, table: &Table, at: i64) {
+        let at = at.max(1);
+        if table.next_expiry() == Some(at) || table.next_member_expiry() == Some(at) {
+            self.due.lower(shard, at);
+        }
+    }
+
     /// Removes the keys past their expiry that clients of this replica have written: the primary
     /// does not know them. The thread is inside the gate.
     pub fn expire_own(&self, context: &mut Context, now: i64) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! JSON data of the page beyond metrics: replication links, the group and active-active peers, the
-//! cluster, the slow log, the largest keys and the hottest slots. Key names and arguments must not become labels
-//! of metrics.
+//! cluster, the slow log, the largest keys and the hottest slots. Key names and arguments must not
+//! become labels of metrics.
 
 use std::cmp::Reverse;
 
