@@ -48,7 +48,8 @@ fn copy(bytes: &[u8]) -> Option<(Vec<u8>, usize, bool)> {
     }
 }
 
-/// How many keys a file has, if values are passed over and decoded apart, and whether the end was reached.
+/// How many keys a file has, if values are passed over and decoded apart, and whether the end was
+/// reached.
 fn count_apart(bytes: &[u8]) -> Option<(usize, bool)> {
     const VALUE_MAX: usize = 1 << 16;
     let mut reader = FileReader::new(bytes, Some(bytes.len() as u64), false, false).ok()?;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Any payload of RESTORE is either refused or a value: one that can be dumped, and what was dumped is
-//! accepted and dumps to the same bytes again.
+//! Any payload of RESTORE is either refused or a value: one that can be dumped, and what was dumped
+//! is accepted and dumps to the same bytes again.
 //!
-//! The first byte of the input chooses version and thresholds, the rest is type and body without the seal, so
-//! that the fuzzer need not find checksums.
+//! The first byte of the input chooses version and thresholds, the rest is type and body without
+//! the seal, so that the fuzzer need not find checksums.
 
 #![no_main]
 
@@ -57,7 +57,8 @@ fuzz_target!(|data: &[u8]| {
     let reopened = |payload: &[u8]| {
         again(braid_rdb::open(payload, true).expect("just sealed"), &limits).expect("just dumped")
     };
-    // Sets in tables have no order of their own, so bytes are only compared in length after the first round.
+    // Sets in tables have no order of their own, so bytes are only compared in length after the
+    // first round.
     let second = reopened(&first);
     let third = reopened(&second);
     assert_eq!(second.len(), third.len());

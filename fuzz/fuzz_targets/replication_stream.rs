@@ -3,8 +3,8 @@
 //!
 //! The first bytes of the input choose what the replica asks for and how the rest is cut, and
 //! whether the rest is what the primary says or stands for it ([`spoken`]). Whatever the cuts, the
-//! result is that of the uncut bytes, each byte of the input is used once, and the stream is applied
-//! in whole units: never a transaction without its end.
+//! result is that of the uncut bytes, each byte of the input is used once, and the stream is
+//! applied in whole units: never a transaction without its end.
 
 #![no_main]
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Any bytes, cut in any way, mean the same to the request parser as in one piece.
 //!
-//! The first bytes of the input choose limits and cuts, the rest is the stream. The driver below is a small
-//! event loop that keeps the parser's contract, receiving big arguments apart.
+//! The first bytes of the input choose limits and cuts, the rest is the stream. The driver below is
+//! a small event loop that keeps the parser's contract, receiving big arguments apart.
 
 #![no_main]
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Bloom filters outlive the server: killed while it adds, after a rewrite in either form, and saved.
+//! Bloom filters outlive the server: killed while it adds, after a rewrite in either form, and
+//! saved.
 
 use braid_tests::server::is_braid;
 use braid_tests::{RawClient, Value, wait_for};

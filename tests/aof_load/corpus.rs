@@ -90,7 +90,8 @@ fn fill(client: &mut RawClient, part: &str) {
 
 const LIBRARY: &str = "#!lua name=lib\nredis.register_function('f', function() return 'function' end)";
 
-/// The digest of everything but the hashes with fields that expire, and what these hold. They are gone then.
+/// The digest of everything but the hashes with fields that expire, and what these hold. They are
+/// gone then.
 fn state(client: &mut RawClient) -> String {
     for key in TIMED {
         client.call(&format!("DEL {key}"));
@@ -285,7 +286,8 @@ fn folder_of(peer: &Peer, preamble: bool) -> String {
     format!("{}.{}-{}", version[0].replace(' ', "-"), version[1], if preamble { "dump" } else { "commands" })
 }
 
-/// Starts a server with the files of a folder, as dump and as append-only file, and compares digests.
+/// Starts a server with the files of a folder, as dump and as append-only file, and compares
+/// digests.
 fn load(peer: Option<&Peer>, folder: &Path) {
     let expected = fs::read_to_string(folder.join("digest")).expect("a digest");
     for append_only in [false, true] {

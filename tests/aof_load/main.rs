@@ -229,7 +229,8 @@ fn a_file_that_ends_within_a_command_is_cut() {
 #[test]
 fn a_transaction_without_its_end_is_not_done() {
     let good = commands(&["SELECT 0", "SET a 1"]);
-    // A stock server cuts the second one behind INCR: what it appends then becomes a part of the transaction.
+    // A stock server cuts the second one behind INCR: what it appends then becomes a part of the
+    // transaction.
     let tails = [&b""[..], b"*2\r\n$3\r\nDEL"];
     for tail in &tails[..if is_braid() { 2 } else { 1 }] {
         let open = commands(&["MULTI", "SET b 2", "INCR a"]);

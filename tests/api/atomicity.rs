@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Commands on several keys are all or nothing, whoever watches; and no update is ever lost.
 //!
-//! Each test has writers and readers on threads of their own for a number of steps. That such a test
-//! can fail is shown by the `linear` tests, which convict a server without locks.
+//! Each test has writers and readers on threads of their own for a number of steps. That such a
+//! test can fail is shown by the `linear` tests, which convict a server without locks.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;

@@ -39,7 +39,8 @@ fn the_longest_waiter_is_served_first_whatever_thread_it_lives_on() {
             block(client, "BLPOP k 0", &mut other, number + 1);
         }
         let elements: Vec<String> = (0..8).map(|number| format!("{round}-{number}")).collect();
-        // The reply tells the length that was reached; when it is there, the waiters have taken theirs.
+        // The reply tells the length that was reached; when it is there, the waiters have taken
+        // theirs.
         assert_eq!(other.call(&format!("RPUSH k {}", elements.join(" "))), Value::Integer(8));
         assert_eq!(other.call("EXISTS k"), Value::Integer(0));
         assert_eq!(other.info_field("clients", "blocked_clients").unwrap(), "0");
@@ -188,7 +189,8 @@ fn a_chain_of_moves_runs_to_its_end() {
         let line = format!("BLMOVE k{number} k{} LEFT RIGHT 0", number + 1);
         block(mover, &line, &mut other, number + 1);
     }
-    // In one packet with what follows: the chain has run before the next command of the same client.
+    // In one packet with what follows: the chain has run before the next command of the same
+    // client.
     other.send(&[request("RPUSH k0 x"), request("LRANGE k6 0 -1")].concat());
     assert_eq!(other.read(), Value::Integer(1));
     assert_eq!(other.read(), Value::Array(vec![Value::bulk("x")]));

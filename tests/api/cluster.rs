@@ -318,8 +318,8 @@ fn traffic_of_slots_is_that_of_valkey() {
     assert_eq!(told(None), told(Some(&peer)));
 }
 
-/// What Braid counts on purpose otherwise than Valkey: a transaction's and a script's bytes and time,
-/// once; and what a command that waits costs in all.
+/// What Braid counts on purpose otherwise than Valkey: a transaction's and a script's bytes and
+/// time, once; and what a command that waits costs in all.
 #[test]
 fn transactions_scripts_and_waiting_count_once() {
     if !is_braid() {

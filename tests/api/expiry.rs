@@ -89,8 +89,8 @@ fn expired_keys_are_removed_without_being_asked_for() {
 
 #[test]
 fn an_expired_key_is_absent_for_every_command() {
-    // Removal in the background is switched off where the server allows it: what is expired must not show
-    // anyway.
+    // Removal in the background is switched off where the server allows it: what is expired must
+    // not show anyway.
     let server = TestServer::start(&["--enable-debug-command", "yes"]);
     let mut client = server.connect();
     client.call("DEBUG SET-ACTIVE-EXPIRE 0");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Long values that are read again and again: each thread keeps a copy, and no copy outlives a change.
+//! Long values that are read again and again: each thread keeps a copy, and no copy outlives a
+//! change.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

@@ -306,7 +306,8 @@ fn what_is_sorted_is_a_state_that_there_was() {
     });
 }
 
-/// Fills two sorted sets and two sets, each with `count` members, a half of which the other one has too.
+/// Fills two sorted sets and two sets, each with `count` members, a half of which the other one has
+/// too.
 fn fill_sets(client: &mut RawClient, count: u64) {
     for (command, keys) in [("ZADD", ["z1", "z2"]), ("SADD", ["s1", "s2"])] {
         for (key, first) in keys.into_iter().zip([0, count / 2]) {
@@ -565,7 +566,8 @@ fn a_stored_result_comes_by_the_way_of_all_commands() {
         });
     }
     assert_eq!(client.call("ZUNIONSTORE d 2 z1 z2"), Value::Integer(300_000));
-    // A limit of memory counts; not while what was replaced is still to be freed, which would make room.
+    // A limit of memory counts; not while what was replaced is still to be freed, which would make
+    // room.
     braid_tests::wait::wait_for("what was replaced is freed", || {
         client.info_field("memory", "lazyfree_pending_objects").as_deref() == Some("0")
     });

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The server as programs use it: through a client library, on several connections and threads, by topic.
+//! The server as programs use it: through a client library, on several connections and threads, by
+//! topic.
 //!
 //!   cargo test -p braid-tests --test api
 //!   cargo test -p braid-tests --test api strings::        one topic
 //!
-//! What differs between Braid and stock servers on purpose (`INFO threads` ...) is tested only when Braid
-//! runs.
+//! What differs between Braid and stock servers on purpose (`INFO threads` ...) is tested only when
+//! Braid runs.
 
 mod access;
 mod advisories;

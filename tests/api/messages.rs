@@ -73,7 +73,8 @@ fn who_is_told_that_it_listens_gets_what_is_published_from_then_on() {
         let channel = format!("channel:{}", round % 3);
         listen(listener, &channel);
         assert_eq!(publisher.call(&format!("PUBLISH {channel} {round}")), Value::Integer(1));
-        // The message was published before the end of the subscription was asked for, so it comes before it.
+        // The message was published before the end of the subscription was asked for, so it comes
+        // before it.
         let reply = listener.call(&format!("UNSUBSCRIBE {channel}"));
         assert_eq!(reply, message(&channel, &round.to_string()));
         assert_eq!(listener.read().elements().expect("an array")[0], Value::bulk("unsubscribe"));
@@ -358,7 +359,8 @@ fn a_command_that_waits_is_told_of_once_before_anybody_sees_it_wait() {
             let words: Vec<&str> = line.split('"').skip(1).step_by(2).collect();
             told.push(words.join(" "));
         }
-        // It was asked for before anybody waited, too, perhaps, and a client that leaves may say so.
+        // It was asked for before anybody waited, too, perhaps, and a client that leaves may say
+        // so.
         told.retain(|command| command != "QUIT");
         let place = |wanted: &str| told.iter().position(|command| command == wanted).expect("it was told of");
         let (waits, served) = (place("BLPOP list 0"), place(&format!("RPUSH list {round}")));
@@ -398,7 +400,8 @@ fn eviction_does_not_feed_on_what_it_says() {
     assert!((150..KEYS as i64).contains(&left), "{left} keys are left");
 }
 
-/// Whoever asks for the lines of MONITOR and does not read them is closed before they fill the memory.
+/// Whoever asks for the lines of MONITOR and does not read them is closed before they fill the
+/// memory.
 #[test]
 fn a_monitor_that_does_not_read_is_closed() {
     if !braid_tests::server::is_braid() {

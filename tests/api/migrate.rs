@@ -348,7 +348,8 @@ fn a_big_value_is_moved_while_others_are_served() {
 }
 
 /// Increments a counter if it is there, since moving decides where it is. By a script that runs
-/// beside others, one that may touch any key and runs alone, or a transaction that needs everything.
+/// beside others, one that may touch any key and runs alone, or a transaction that needs
+/// everything.
 fn increment_if_there(client: &mut RawClient, counter: usize, way: usize) -> bool {
     let script = |name: &str| {
         format!(

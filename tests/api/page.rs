@@ -29,7 +29,8 @@ fn says(title: &str, pattern: &str) -> String {
     format!("/{pattern}/.test({}.querySelector('.legend').innerText)", section(title))
 }
 
-/// How many lines of a plot are drawn: those whose colour is seen in the picture, in at least a few places.
+/// How many lines of a plot are drawn: those whose colour is seen in the picture, in at least a few
+/// places.
 fn lines_drawn(browser: &mut Browser, title: &str) -> (u64, u64) {
     let expression = format!(
         "(() => {{
@@ -142,7 +143,8 @@ impl Drop for EndOf<'_> {
     }
 }
 
-/// Writes a picture of the page to a file, and one of it on a telephone beside it (`NAME-narrow.png`).
+/// Writes a picture of the page to a file, and one of it on a telephone beside it
+/// (`NAME-narrow.png`).
 fn keep_picture(browser: &mut Browser, file: &std::path::Path) {
     let mut write = |width, height, file: &std::path::Path| {
         browser.resize(width, height);

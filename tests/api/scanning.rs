@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! SCAN's promise: what is there from beginning to end of an iteration is returned at least once, whatever
-//! else comes and goes, however the table grows and shrinks meanwhile.
+//! SCAN's promise: what is there from beginning to end of an iteration is returned at least once,
+//! whatever else comes and goes, however the table grows and shrinks meanwhile.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};

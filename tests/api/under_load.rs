@@ -12,7 +12,8 @@ use braid_tests::{RawClient, TestServer, Value, request, wait_for, wait_for_with
 /// several keys.
 const ROUNDS: usize = 60;
 
-/// Sends pipelines and checks every reply, until told to stop. Returns how often it has incremented its key.
+/// Sends pipelines and checks every reply, until told to stop. Returns how often it has incremented
+/// its key.
 pub fn keep_busy(client: &mut RawClient, number: usize, stop: &AtomicBool) -> i64 {
     let mut count = 0;
     while !stop.load(Ordering::Relaxed) {

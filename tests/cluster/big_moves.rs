@@ -14,7 +14,7 @@ use braid_tests::{RawClient, Value, random, request};
 use rustix::process::Signal;
 
 use crate::Cluster;
-use crate::moves::{begin, keys_of, leads, loaded, newest, ok};
+use crate::moves::{Wait, begin, keys_of, leads, loaded, newest, ok};
 
 /// The slots that move.
 const SLOTS: u16 = 4096;
@@ -92,8 +92,8 @@ fn leaders(cluster: &Cluster) -> (usize, usize) {
     found
 }
 
-/// Moves the slots, however often that has to be begun. How long the move took that succeeded.
-fn move_them(cluster: &Cluster, from: usize, to: usize) -> Option<Duration> {
+/// Moves the slots. How long that took, and when it was done, if it has succeeded.
+fn move_them(cluster: &Cluster, from: usize, to: usize) -> Option<(Duration, Instant)> {
     let started = Instant::now();
     let range = format!("0 {}", SLOTS - 1);
     if begin(cluster, from, to, &range) != ok() {
@@ -103,10 +103,20 @@ fn move_them(cluster: &Cluster, from: usize, to: usize) -> Option<Duration> {
         // Either of them may be dead.
         let reached = std::panic::catch_unwind(|| newest(cluster, from)).ok().flatten();
         match reached.as_ref().map(|(state, _)| state.as_str()) {
-            Some("success") => return Some(started.elapsed()),
+            Some("success") => return Some((started.elapsed(), Instant::now())),
             Some("failed") | None => return None,
             Some(_) => std::thread::sleep(Duration::from_millis(5)),
         }
+    }
+}
+
+/// The longest wait in words, and when it was: a pause ends just before the move is done.
+fn told(wait: Wait, done: Option<Instant>) -> String {
+    let text = format!("longest wait {:.1?} ({} tries)", wait.time, wait.tries);
+    let (Some(ended), Some(done)) = (wait.ended, done) else { return text };
+    match done.checked_duration_since(ended) {
+        Some(earlier) => format!("{text}, over {earlier:.1?} before the move was done"),
+        None => format!("{text}, over {:.1?} after the move was done", ended.duration_since(done)),
     }
 }
 
@@ -160,7 +170,7 @@ fn gigabytes_move_under_load_with_faults() {
         });
         changed += seen.keys;
         if fault == Fault::None {
-            usual = took.expect("without a fault it succeeds");
+            usual = took.expect("without a fault it succeeds").0;
         }
         if let Some(dead) =
             [(Fault::Source, from), (Fault::Target, to)].iter().find(|(what, _)| *what == fault)
@@ -185,12 +195,12 @@ fn gigabytes_move_under_load_with_faults() {
             );
         }
         println!(
-            "round {round}, {fault:?}: {}, {} transactions, longest wait {:.1?}; slots at node {holder}{}",
-            took.map_or("the move failed, the slots stayed".to_owned(), |took| format!(
+            "round {round}, {fault:?}: {}, {} transactions, {}; slots at node {holder}{}",
+            took.map_or("the move failed, the slots stayed".to_owned(), |(took, _)| format!(
                 "moved in {took:.1?}"
             )),
             seen.changes,
-            seen.longest,
+            told(seen.longest, took.map(|(_, done)| done)),
             took.and_then(|_| pause_of(&cluster, from)).unwrap_or_default()
         );
     }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Primaries that die, and nodes that come back.
 
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::{Duration, Instant};
 
 use braid_tests::{RawClient, Value, request};
@@ -134,6 +136,47 @@ fn clients_of_a_former_primary_are_redirected_and_stay_connected() {
     cluster.move_slots(2, 1, "866 866");
     let left = client.read().to_string();
     assert!(left.contains("sunsubscribe"), "{left}");
+}
+
+/// A script that names no keys is not redirected. A node that says that it leads executes it, or has
+/// it wait for the rest of the change; it does not refuse it.
+#[test]
+fn scripts_without_declared_keys_wait_while_a_node_takes_over() {
+    let Some(cluster) = Cluster::create(3, 2, &[]) else { return };
+    let (stopped, executed) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let ask = |index: usize| {
+        let mut client = cluster.client(index);
+        let script = request("EVAL \"return redis.call('incr', '{hello}')\" 0");
+        let nodes = request("CLUSTER NODES");
+        let requests = [nodes.clone(), script, nodes].concat();
+        while !stopped.load(Relaxed) {
+            client.send(&requests);
+            let [before, reply, after] = [client.read(), client.read(), client.read()];
+            let leads = |nodes: &Value| nodes.to_string().contains("myself,master");
+            if leads(&before) && leads(&after) {
+                assert!(matches!(reply, Value::Integer(_)), "n{index}: {reply}");
+                executed.fetch_add(1, Relaxed);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        let ask = &ask;
+        let asking: Vec<_> = [0, 2, 0, 2].map(|index| scope.spawn(move || ask(index))).into();
+        for to in [2, 0, 2, 0] {
+            let before = executed.load(Relaxed);
+            cluster.wait_for("scripts are executed", || executed.load(Relaxed) > before + 100);
+            // A script of one that has failed is no reason to go on.
+            if asking.iter().any(|one| one.is_finished()) {
+                break;
+            }
+            cluster.wait_for("the replica is in sync", || {
+                cluster.client(to).call("CLUSTER FAILOVER") == Value::ok()
+            });
+            let id = cluster.id(to);
+            cluster.wait_for("it leads", || says(&cluster, to, &id, "master"));
+        }
+        stopped.store(true, Relaxed);
+    });
 }
 
 #[test]

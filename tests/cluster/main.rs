@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Clusters of several servers on etcd: made and changed by stock tools and by braid-cluster,
 //! redirections beside a stock cluster, imports of one, failover, outages and damaged records, and
-//! what holds for all nodes.
+//! what holds for all nodes. And what the page shows of one.
 //!
 //!   cargo test -p braid-tests --test cluster
 //!
@@ -13,6 +13,7 @@ mod failover;
 mod import;
 mod moves;
 mod operators;
+mod page;
 mod redirections;
 mod scan;
 mod tools;

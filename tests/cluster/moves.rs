@@ -49,7 +49,7 @@ pub struct Load {
     places: HashMap<String, SocketAddr>,
     tag: usize,
     pub(crate) counters: Vec<i64>,
-    pub(crate) longest: Duration,
+    pub(crate) longest: Wait,
     redirected: usize,
 }
 
@@ -63,7 +63,7 @@ impl Load {
     /// The same, for a cluster whose nodes are there.
     pub fn at(nodes: Vec<SocketAddr>, tag: usize) -> Load {
         let (clients, places) = (HashMap::new(), HashMap::new());
-        Load { nodes, clients, places, tag, counters: vec![0; TAGS], longest: Duration::ZERO, redirected: 0 }
+        Load { nodes, clients, places, tag, counters: vec![0; TAGS], longest: Wait::default(), redirected: 0 }
     }
 
     /// From now on, what it knows is to be at another cluster.
@@ -123,7 +123,9 @@ impl Load {
             if text.contains("UNCERTAIN") {
                 return None;
             }
-            self.longest = self.longest.max(begin.elapsed());
+            if begin.elapsed() > self.longest.time {
+                self.longest = Wait { time: begin.elapsed(), tries: turn + 1, ended: Some(Instant::now()) };
+            }
             return Some(reply);
         }
         panic!("{requests:?} is never served");
@@ -179,13 +181,21 @@ impl Load {
     }
 }
 
+/// The longest time for which a client waited until a request was executed.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Wait {
+    pub time: Duration,
+    /// How often it was sent, as nodes redirected it or told it to wait.
+    pub tries: usize,
+    pub ended: Option<Instant>,
+}
+
 /// What clients under load have seen.
 #[derive(Default)]
 pub(crate) struct Seen {
     /// Transactions.
     pub changes: usize,
-    /// The longest time that one of them waited for a reply.
-    pub longest: Duration,
+    pub longest: Wait,
     /// Keys that there are now.
     pub keys: usize,
     redirected: usize,
@@ -200,7 +210,7 @@ pub(crate) fn loaded<T>(cluster: &Cluster, tags: Range<usize>, work: impl FnOnce
             let (mut load, stop, ready) = (Load::new(cluster, tag), &stop, &ready);
             scope.spawn(move || {
                 (0..TAGS).for_each(|number| load.step(number));
-                load.longest = Duration::ZERO;
+                load.longest = Wait::default();
                 ready.wait();
                 let mut number = 0;
                 while !stop.load(Relaxed) {
@@ -220,7 +230,9 @@ pub(crate) fn loaded<T>(cluster: &Cluster, tags: Range<usize>, work: impl FnOnce
         for thread in threads {
             let seen = thread.join().expect("every reply is right");
             all.changes += seen.changes;
-            all.longest = all.longest.max(seen.longest);
+            if seen.longest.time > all.longest.time {
+                all.longest = seen.longest;
+            }
             all.keys += seen.keys;
             all.redirected += seen.redirected;
         }
@@ -232,7 +244,7 @@ pub(crate) fn loaded<T>(cluster: &Cluster, tags: Range<usize>, work: impl FnOnce
 pub fn under_load(cluster: &Cluster, clients: usize, work: impl FnOnce()) -> Duration {
     let ((), seen) = loaded(cluster, 0..clients, work);
     assert!(seen.redirected > 0, "slots have moved");
-    seen.longest
+    seen.longest.time
 }
 
 /// Each key of the load is at one node: as many as there are.

@@ -124,7 +124,8 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Has several clients write in pipelines until they are refused. How many values of each were acknowledged.
+/// Has several clients write in pipelines until they are refused. How many values of each were
+/// acknowledged.
 fn fill_in_pipelines(server: &TestServer, refused: &str) -> Vec<usize> {
     const PIPELINE: usize = 16;
     let write = |writer: usize| {
@@ -252,7 +253,8 @@ fn a_long_reply_does_not_run_ahead_of_the_disk() {
     assert_eq!(client.read().text(), REFUSED);
 }
 
-/// Who has changed something that cannot be put on disk is not left waiting, and not told that it is there.
+/// Who has changed something that cannot be put on disk is not left waiting, and not told that it
+/// is there.
 #[test]
 fn a_change_that_cannot_be_put_on_disk_is_not_acknowledged() {
     if !is_braid() {

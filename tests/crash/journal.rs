@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What stands in the append-only file for a command: what repeats it, whenever and wherever it is repeated.
+//! What stands in the append-only file for a command: what repeats it, whenever and wherever it is
+//! repeated.
 
 use braid_tests::server::is_braid;
 
 use braid_tests::{RawClient, TestServer, Value, words};
 
-/// Commands, and what is journalled for each; `*` stands for a time or an ID. Between bars: several requests.
+/// Commands, and what is journalled for each; `*` stands for a time or an ID. Between bars: several
+/// requests.
 const CASES: &[(&str, &str)] = &[
     ("SET k v", "SELECT 0|SET k v"),
     ("GET k", ""),

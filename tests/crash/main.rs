@@ -55,7 +55,8 @@ fn start(folder: &Path, more: &[&str]) -> TestServer {
     TestServer::start(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// A transaction over keys of its client and of all: whoever finds one part of it must find all of it.
+/// A transaction over keys of its client and of all: whoever finds one part of it must find all of
+/// it.
 fn transaction(client: usize, number: u64) -> Vec<u8> {
     let number = number.to_string();
     let own = |name: &str| format!("{name}:{client}");

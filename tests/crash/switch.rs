@@ -157,7 +157,8 @@ fn files_and_their_numbers() {
         TestServer::start(&[&["--dir", path, "--appendonly", "yes"][..], &rewrites].concat())
     };
     let appendonly = folder.path().join("appendonlydir");
-    // The manifest in short: number and type of each file. Every file that it names is there, and no other.
+    // The manifest in short: number and type of each file. Every file that it names is there, and
+    // no other.
     let check = |step: &str, expected: &str| {
         wait_for("removed files to be gone", || {
             let manifest =

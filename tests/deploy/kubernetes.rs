@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What the Helm chart shares with other files. The chart itself is checked by `tests/deploy/charts`.
+//! What the Helm chart shares with other files. The chart itself is checked by
+//! `tests/deploy/charts`.
 
 use crate::deploy;
 

@@ -6,7 +6,8 @@
 //!   cargo test -p braid-tests --test deploy
 //!
 //! Needs etcd-server, redis-tools, python3-seccomp, python3-yaml and systemd (the package, for
-//! `systemd-analyze`; it need not run). The Helm chart is checked by `tests/deploy/charts`, by hand.
+//! `systemd-analyze`; it need not run). The Helm chart is checked by `tests/deploy/charts`, by
+//! hand.
 
 mod compose;
 mod group;
@@ -27,7 +28,8 @@ fn deploy(name: &str) -> PathBuf {
     root().join("deploy").join(name)
 }
 
-/// Whether what a test needs is there. In CI it must be; elsewhere the test says that it is skipped.
+/// Whether what a test needs is there. In CI it must be; elsewhere the test says that it is
+/// skipped.
 fn is_there(test: &str, what: &str, found: bool) -> bool {
     assert!(found || std::env::var_os("CI").is_none(), "{test}: there is no {what}");
     if !found {

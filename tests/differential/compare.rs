@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! How the replies of two servers to one command are compared: byte for byte, except where the command's own
-//! definition leaves the reply open (the order of a set, a random element, a clock).
+//! How the replies of two servers to one command are compared: byte for byte, except where the
+//! command's own definition leaves the reply open (the order of a set, a random element, a clock).
 //!
 //! Differences of meaning do not belong here but into `known_differences.txt`.
 
@@ -29,7 +29,8 @@ pub enum Rule {
     Transaction,
 }
 
-/// Seconds or milliseconds that pass at most between a command's run on one server and on the other.
+/// Seconds or milliseconds that pass at most between a command's run on one server and on the
+/// other.
 const CLOCK_TOLERANCE: i64 = 15_000;
 
 /// The upper-cased name of a command.

@@ -5,7 +5,8 @@
 use braid_tests::server::stock;
 use braid_tests::{RawClient, TestServer, Value};
 
-/// One of a connection's commands in each line; `#` begins a transaction's line, `;` separates its commands.
+/// One of a connection's commands in each line; `#` begins a transaction's line, `;` separates its
+/// commands.
 const COMMANDS: &str = r"
 SET s 1
 SET s 2 EX 100

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The list of command families: one file each in the folder `families`, and one line here. A family is
-//! switched on by [`ENABLED`].
+//! The list of command families: one file each in the folder `families`, and one line here. A
+//! family is switched on by [`ENABLED`].
 
 mod absent;
 pub mod access;
@@ -49,11 +49,11 @@ pub const FAMILIES: &[Family] = &[
     newer::HASH_EXPIRY_VALKEY,
 ];
 
-/// The families that Braid has. The others follow with their types; `BRAID_FAMILIES` (names with commas, or
-/// `all`) overrides this. A stock server under test gets all.
+/// The families that Braid has. The others follow with their types; `BRAID_FAMILIES` (names with
+/// commas, or `all`) overrides this. A stock server under test gets all.
 ///
-/// `hash-expiry` and `hash-expiry-valkey` are the same commands against two peers that do not agree on all
-/// replies: at most one of them can be enabled.
+/// `hash-expiry` and `hash-expiry-valkey` are the same commands against two peers that do not agree
+/// on all replies: at most one of them can be enabled.
 pub const ENABLED: &[&str] = &[
     "strings",
     "bitmaps",

@@ -10,7 +10,7 @@ pub struct Family {
     pub key_prefix: &'static str,
     /// One template a line, in the language of `grammar.rs`.
     pub templates: &'static str,
-    /// Which stock server knows these commands: the beginning of a version as `Peer::version` has it. Empty:
-    /// any.
+    /// Which stock server knows these commands: the beginning of a version as `Peer::version` has
+    /// it. Empty: any.
     pub peer: &'static str,
 }

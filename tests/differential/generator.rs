@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Random commands: a template of a family is drawn and expanded, its slots are filled, and once in a while
-//! the result is spoiled (wrong arity, wrong option, extreme number, swapped arguments).
+//! Random commands: a template of a family is drawn and expanded, its slots are filled, and once in
+//! a while the result is spoiled (wrong arity, wrong option, extreme number, swapped arguments).
 //!
-//! What it must never produce, since two correct servers would then differ or the machine would suffer:
+//! What it must never produce, since two correct servers would then differ or the machine would
+//! suffer:
 //! - an expiry between now and a minute from now: [`SlotKind::Time`] arguments are spoiled only
 //!   with safe numbers
 //! - an offset that makes a string of hundreds of megabytes: [`SlotKind::Offset`], and no number of
@@ -30,8 +31,9 @@ pub struct Argument {
 /// A command as it is sent.
 pub type Command = Vec<Vec<u8>>;
 
-/// Commands that take any number one appends to them as a count of elements to reply, with repetitions; and
-/// those that take one argument more since Redis 7.2; and RESTORE, whose time to live may not become short.
+/// Commands that take any number one appends to them as a count of elements to reply, with
+/// repetitions; and those that take one argument more since Redis 7.2; and RESTORE, whose time to
+/// live may not become short.
 const NEVER_SPOILED: &[&str] = &["SRANDMEMBER", "HRANDFIELD", "ZRANDMEMBER", "ZRANK", "ZREVRANK", "RESTORE"];
 
 /// Whether an argument of this kind may stand anywhere.
@@ -129,8 +131,8 @@ impl Generator {
         }
     }
 
-    /// Fills a slot. Numbers of the environment are small on purpose: few keys, fields and members collide
-    /// often.
+    /// Fills a slot. Numbers of the environment are small on purpose: few keys, fields and members
+    /// collide often.
     fn fill(&mut self, slot: &str, family: &Family, out: &mut Vec<Argument>) {
         use SlotKind::{Count, Key, Offset, Plain, Time};
         if let Some(slot) = slots::CHOICES.iter().find(|choice| choice.slot == slot) {
@@ -233,8 +235,8 @@ impl Generator {
             1 => b"\0\x01\xff\r\n".to_vec(),
             2 => self.pick(&["3.0", "1e5", "-0.5", "10.25", "0.1", "1e-7"]),
             3 => self.pick(EXTREME),
-            // Around 44 bytes, where Redis changes a string's encoding, and around 64, where packed forms
-            // end.
+            // Around 44 bytes, where Redis changes a string's encoding, and around 64, where packed
+            // forms end.
             4 => vec![b'v'; self.random.usize(40..70)],
             5 => {
                 let len = self.random.usize(1..40);
@@ -355,7 +357,8 @@ impl Generator {
         if self.random.bool() { self.pick(EXTREME) } else { self.pick(WILD_WORDS) }
     }
 
-    /// Something that does not belong in the place of an argument of this kind, yet does no harm there.
+    /// Something that does not belong in the place of an argument of this kind, yet does no harm
+    /// there.
     fn unfit(&mut self, kind: SlotKind) -> Vec<u8> {
         match kind {
             SlotKind::Name | SlotKind::Plain | SlotKind::Fixed => self.wild(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Templates of commands: one line of text describes a command with all its options, and is expanded at
-//! random.
+//! Templates of commands: one line of text describes a command with all its options, and is
+//! expanded at random.
 //!
 //! - a bare word is itself (in random case once in a while): `SET`, `WITHSCORES`
 //! - `{name}` is a slot that the generator fills: `{key}`, `{value}`, `{seconds}` (the list is in
@@ -30,8 +30,8 @@ pub struct Template {
     pub nodes: Vec<Node>,
 }
 
-/// Reads the lines of a family; blank lines and lines that begin with `#` are skipped. Panics on a template
-/// that is not well-formed: they are part of the program.
+/// Reads the lines of a family; blank lines and lines that begin with `#` are skipped. Panics on a
+/// template that is not well-formed: they are part of the program.
 pub fn templates(text: &str) -> Vec<Template> {
     let joined = text.replace("\\\n", " ");
     joined

@@ -22,8 +22,8 @@ struct Entry {
     content: Value,
 }
 
-/// Compares the keyspaces of two servers; answers the first difference. A difference of encodings is one of
-/// the command OBJECT ENCODING, and may be a known one.
+/// Compares the keyspaces of two servers; answers the first difference. A difference of encodings
+/// is one of the command OBJECT ENCODING, and may be a known one.
 pub fn difference(
     one: &mut RawClient,
     other: &mut RawClient,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The differences that are meant, read from `tests/known_differences.txt`. What the file may say is
-//! explained there.
+//! The differences that are meant, read from `tests/known_differences.txt`. What the file may say
+//! is explained there.
 //!
-//! Every entry carries an example, which is run before anything random: an entry whose example no longer
-//! differs, or that does not excuse its own example, is out of date and fails the test.
+//! Every entry carries an example, which is run before anything random: an entry whose example no
+//! longer differs, or that does not excuse its own example, is out of date and fails the test.
 
 use braid_tests::Value;
 use braid_tests::words::{glob, line, words};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Random commands, the same to the server under test and to a stock server; replies must agree byte for
-//! byte.
+//! Random commands, the same to the server under test and to a stock server; replies must agree
+//! byte for byte.
 //!
 //!   cargo test -p braid-tests --test differential
 //!   BRAID_TEST_SERVER=/usr/bin/redis-server cargo test -p braid-tests --test differential  (stock both)
@@ -8,15 +8,15 @@
 //! Variables, besides those of `support/lib.rs`:
 //! - `BRAID_COMMANDS`: how many commands a run sends in all (default 20000)
 //! - `BRAID_FAMILIES`: names of families (files in `families/`) with commas, or `all`
-//! - `BRAID_MISMATCHES`: how many different mismatches are collected and shrunk before the test stops
-//!   (default 5)
+//! - `BRAID_MISMATCHES`: how many different mismatches are collected and shrunk before the test
+//!   stops (default 5)
 //! - `BRAID_PEER`: another program to compare with than a stock Redis 7
 //! - `BRAID_ENCODINGS=0`: do not compare OBJECT ENCODING of the whole keyspace
 //!
-//! Flow: `generator` draws commands from the templates of the `families`; `pair` runs them on both servers
-//! and `compare`s replies and now and then the whole `keyspace`; `search` has a mismatch made small by
-//! `shrink` and printed as commands that can be pasted into `redis-cli`. Differences that are meant stand in
-//! `tests/known_differences.txt`.
+//! Flow: `generator` draws commands from the templates of the `families`; `pair` runs them on both
+//! servers and `compare`s replies and now and then the whole `keyspace`; `search` has a mismatch
+//! made small by `shrink` and printed as commands that can be pasted into `redis-cli`. Differences
+//! that are meant stand in `tests/known_differences.txt`.
 
 mod append_only;
 mod compare;
@@ -42,8 +42,8 @@ use family::Family;
 use pair::{Manner, Pair};
 use search::{report, search};
 
-/// The peer to compare with: `BRAID_PEER`, or a stock Redis 7. Newer ones reply to some of the random
-/// commands in another way, which is no difference of ours.
+/// The peer to compare with: `BRAID_PEER`, or a stock Redis 7. Newer ones reply to some of the
+/// random commands in another way, which is no difference of ours.
 fn usual_peer() -> Option<Peer> {
     match std::env::var_os("BRAID_PEER") {
         Some(program) => Some(peer(program.as_ref()).expect("BRAID_PEER names a server")),
@@ -130,7 +130,8 @@ fn commands_on_types_get_the_same_replies_as_on_a_newer_redis() {
     }
 }
 
-/// Every entry of `known_differences.txt` must still be needed: its example differs, and it excuses that.
+/// Every entry of `known_differences.txt` must still be needed: its example differs, and it excuses
+/// that.
 #[test]
 fn known_differences_are_still_there() {
     let mut peers: Vec<Peer> = usual_peer().into_iter().collect();
@@ -167,8 +168,8 @@ fn known_differences_are_still_there() {
     }
 }
 
-/// The test of the test: two stock servers that differ in one setting must be told apart, by a short
-/// sequence.
+/// The test of the test: two stock servers that differ in one setting must be told apart, by a
+/// short sequence.
 #[test]
 fn a_difference_is_found_and_made_small() {
     let Some(peer) = stock() else {

@@ -305,7 +305,8 @@ impl Pair {
         Ok(())
     }
 
-    /// Keeps the account of what is queued, and makes the keyspaces equal again after a random effect.
+    /// Keeps the account of what is queued, and makes the keyspaces equal again after a random
+    /// effect.
     fn follow(
         &mut self,
         item: &Item,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Payloads of DUMP that Redis 7.0.15 made, one of each type and form (version 10 of the format, which all
-//! later servers read).
+//! Payloads of DUMP that Redis 7.0.15 made, one of each type and form (version 10 of the format,
+//! which all later servers read).
 
 /// In hexadecimal digits.
 pub const PAYLOADS: &[&str] = &[

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Making a sequence that shows a mismatch as small as possible, by leaving things out and trying again.
+//! Making a sequence that shows a mismatch as small as possible, by leaving things out and trying
+//! again.
 
 use std::time::{Duration, Instant};
 

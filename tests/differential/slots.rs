@@ -84,8 +84,8 @@ pub const CHOICES: &[Choice] = &[
     Choice { slot: "channel", kind: SlotKind::Plain, words: &["c1", "c2", "news"] },
 ];
 
-/// Numbers at the edges. None of them, taken as a bit or byte offset, makes a string longer than a megabyte:
-/// they are small, or beyond what any offset may be.
+/// Numbers at the edges. None of them, taken as a bit or byte offset, makes a string longer than a
+/// megabyte: they are small, or beyond what any offset may be.
 pub const EXTREME: &[&str] = &[
     "0",
     "1",

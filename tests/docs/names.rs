@@ -10,7 +10,8 @@ use braid_tests::{TestServer, Value};
 use crate::text::{self, spans, split, words};
 use crate::{files, no_complaints, pages, root};
 
-/// Words of a directive's shape in code spans that are none: other programs, values of directives, fields.
+/// Words of a directive's shape in code spans that are none: other programs, values of directives,
+/// fields.
 const NO_DIRECTIVES: [&str; 21] = [
     "entries-read",
     "network-bytes-out",
@@ -130,7 +131,8 @@ fn options_of_the_tools_exist() {
     no_complaints(&complaints);
 }
 
-/// Whether this is a word such as `io-threads`: at least two parts with hyphens between, in small letters.
+/// Whether this is a word such as `io-threads`: at least two parts with hyphens between, in small
+/// letters.
 fn is_hyphenated(word: &str) -> bool {
     word.contains('-')
         && word.starts_with(|c: char| c.is_ascii_lowercase())

@@ -70,7 +70,8 @@ fn hash(client: &mut RawClient, key: &[u8], times_of_fields: bool) -> Vec<String
     lines
 }
 
-/// Entries, and all of XINFO but what says how the stream is kept and which servers compute differently.
+/// Entries, and all of XINFO but what says how the stream is kept and which servers compute
+/// differently.
 fn stream(client: &mut RawClient, key: &[u8]) -> Vec<String> {
     const KEPT: [&str; 5] = ["radix-tree-keys", "radix-tree-nodes", "entries", "lag", "active-time"];
     let mut lines = vec![format!("{}", ask(client, &[b"XRANGE", key, b"-", b"+"]))];

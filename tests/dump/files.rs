@@ -92,7 +92,8 @@ fn dump_files_travel_between_servers() {
     for peer in &peers {
         let has_times = own_times && !peer.version.starts_with("redis 7");
         move_file(Some(peer), None, has_times, random.u64(..), &[]);
-        // Redis 7.0 is one version behind; Redis 8 does not know how Valkey writes fields that expire.
+        // Redis 7.0 is one version behind; Redis 8 does not know how Valkey writes fields that
+        // expire.
         if !peer.version.starts_with("redis 7.0") {
             let times = own_times && peer.version.starts_with("valkey");
             move_file(None, Some(peer), times, random.u64(..), &[]);

@@ -140,7 +140,8 @@ fn digests(client: &mut RawClient) -> Vec<String> {
     keys.iter().map(|key| line(key.bytes().expect("a key"))).collect()
 }
 
-/// What KeyDB knows, too, it reads, and has the same digest then. Members' times are asked for by themselves.
+/// What KeyDB knows, too, it reads, and has the same digest then. Members' times are asked for by
+/// themselves.
 #[test]
 fn a_file_for_keydb() {
     let Some(program) = std::env::var_os("BRAID_KEYDB").filter(|_| is_braid()) else { return };

@@ -53,7 +53,8 @@ fn a_paused_etcd_leaves_the_outcome_unknown() {
     let error = client.put(b"k", b"2", None).unwrap_err();
     assert!(matches!(error, Error::Unknown(_)) && error.may_have_been_executed(), "{error:?}");
     assert!(start.elapsed() >= timeout && start.elapsed() < timeout * 3, "{:?}", start.elapsed());
-    // From now on it is asked for its version first, so that it is certain that nothing was executed.
+    // From now on it is asked for its version first, so that it is certain that nothing was
+    // executed.
     let error = client.put(b"k", b"3", None).unwrap_err();
     assert!(matches!(error, Error::Unreachable(_)), "{error:?}");
     etcd.resume();

@@ -27,8 +27,8 @@ fn refused(arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-/// Why etcd cannot be used at present. The log has the first reason alone, which on a busy machine may
-/// be that there was no answer in time.
+/// Why etcd cannot be used at present. The log has the first reason alone, which on a busy machine
+/// may be that there was no answer in time.
 fn etcd_error(server: &TestServer) -> String {
     server.connect().info_field("group", "group_etcd_error").unwrap_or_default()
 }

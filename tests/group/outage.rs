@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! etcd is stopped, killed, slow, or has lost its data.
 //!
-//! `BRAID_OUTAGE_SECONDS=600 cargo test -p braid-tests --test group without_etcd -- --nocapture` has
-//! etcd stay away for as long.
+//! `BRAID_OUTAGE_SECONDS=600 cargo test -p braid-tests --test group without_etcd -- --nocapture`
+//! has etcd stay away for as long.
 
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What people see of a group: INFO, the metrics, the page, and a line in the log of each server for
-//! each change of a role.
+//! What people see of a group: INFO, the metrics, the page, and a line in the log of each server
+//! for each change of a role.
 
 use braid_tests::browser::{self, Browser, lists, section};
 use braid_tests::http::metric;
@@ -163,7 +163,8 @@ fn a_primary_that_may_not_serve_says_why() {
     }
 }
 
-/// The roles that a server's log tells of, in their order: the epoch, and `primary` or whose replica.
+/// The roles that a server's log tells of, in their order: the epoch, and `primary` or whose
+/// replica.
 fn roles(server: &TestServer) -> Vec<(u64, String)> {
     let role = |line: &str| {
         let said = line.split_once("This server is ")?.1;

@@ -2,13 +2,15 @@
 //! The search for an order that explains a history (Wing and Gong's algorithm with Lowe's memory of
 //! failures).
 //!
-//! Operations on keys that have nothing to do with each other are checked apart: a history is linearizable if
-//! each connected group of keys is. Within a group the search picks, again and again, an operation that may
-//! come next (all earlier ones of its client are placed, and no operation that is not placed was answered
-//! before it was sent), applies it to the model, and goes back when its reply does not fit. A set of placed
-//! operations together with the state they lead to is never tried twice.
+//! Operations on keys that have nothing to do with each other are checked apart: a history is
+//! linearizable if each connected group of keys is. Within a group the search picks, again and
+//! again, an operation that may come next (all earlier ones of its client are placed, and no
+//! operation that is not placed was answered before it was sent), applies it to the model, and goes
+//! back when its reply does not fit. A set of placed operations together with the state they lead
+//! to is never tried twice.
 //!
-//! Since the operations of one client run in order, the placed ones are described by one number a client.
+//! Since the operations of one client run in order, the placed ones are described by one number a
+//! client.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -109,9 +111,9 @@ fn search(history: &[Event]) -> Option<bool> {
 
 /// The clients whose next operation may come next, the one answered first last (it is tried first).
 ///
-/// An operation that, going by its reply, changed nothing, and whose reply fits now, may as well come now: if
-/// there is an order in which it comes later, there is one in which it comes now. Then it is the only
-/// candidate.
+/// An operation that, going by its reply, changed nothing, and whose reply fits now, may as well
+/// come now: if there is an order in which it comes later, there is one in which it comes now. Then
+/// it is the only candidate.
 fn candidates(clients: &[Vec<&Event>], placed: &[u16], state: &State) -> Vec<usize> {
     let next = |client: usize| clients[client].get(usize::from(placed[client])).copied();
     // A client's next operation is answered before its later ones: it alone decides.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Delivery: producers put elements in, consumers on other threads take them out, most of them waiting for
-//! them; none may be lost, none come out twice, and from a queue none before one that was in it earlier.
+//! Delivery: producers put elements in, consumers on other threads take them out, most of them
+//! waiting for them; none may be lost, none come out twice, and from a queue none before one that
+//! was in it earlier.
 //!
-//! Consumers give up after a moment and come again, and a meddler ends waits from outside, so that elements
-//! arrive at all possible moments of a wait.
+//! Consumers give up after a moment and come again, and a meddler ends waits from outside, so that
+//! elements arrive at all possible moments of a wait.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -45,7 +46,8 @@ struct History {
     left: Vec<u64>,
 }
 
-/// Judges a history; `is_queue`: elements come out of each place in the order in which they went in.
+/// Judges a history; `is_queue`: elements come out of each place in the order in which they went
+/// in.
 fn check(history: &History, is_queue: bool) -> Result<(), Fault> {
     let mut lives: HashMap<u64, Life> = HashMap::new();
     for &(element, place, span) in &history.puts {
@@ -98,7 +100,8 @@ struct Transfer {
     setup: &'static [&'static str],
     /// Puts an element, `{e}`, into a place, `{p}`.
     put: &'static str,
-    /// What consumers send, each drawing one; `{t}` is a short timeout in seconds, `{ms}` in milliseconds.
+    /// What consumers send, each drawing one; `{t}` is a short timeout in seconds, `{ms}` in
+    /// milliseconds.
     takes: &'static [&'static str],
     /// What others send meanwhile.
     moves: &'static [&'static str],

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Linearizability: many connections work on few keys at once; there must be one order of all commands that
-//! explains every reply and in which no command runs before it was sent or after it was answered.
+//! Linearizability: many connections work on few keys at once; there must be one order of all
+//! commands that explains every reply and in which no command runs before it was sent or after it
+//! was answered.
 //!
 //!   cargo test -p braid-tests --test linear
 //!
 //! Variables, besides those of `support/lib.rs`:
 //! - `BRAID_ROUNDS`: rounds of each workload (default 400)
-//! - `BRAID_TEST_BROKEN_SERVER`: a server built without its locks (cargo feature `no-locks`); the test then
-//!   also shows that a violation in it is found. Without the variable that part is skipped, and says so.
+//! - `BRAID_TEST_BROKEN_SERVER`: a server built without its locks (cargo feature `no-locks`); the
+//!   test then also shows that a violation in it is found. Without the variable that part is
+//!   skipped, and says so.
 //!
-//! Flow: `workload` draws the commands of a round, `history` runs them on many connections and notes when
-//! each was sent and answered, `checker` looks for the order, with `model` telling what each command does.
-//! Rounds are short, since the search grows quickly, and many, since races are rare. Commands of a
-//! transaction count as one operation.
+//! Flow: `workload` draws the commands of a round, `history` runs them on many connections and
+//! notes when each was sent and answered, `checker` looks for the order, with `model` telling what
+//! each command does. Rounds are short, since the search grows quickly, and many, since races are
+//! rare. Commands of a transaction count as one operation.
 
 mod checker;
 mod delivery;
@@ -111,8 +113,8 @@ fn scripts_of_all_kinds() {
     }
 }
 
-/// The proof that these tests can fail: commands that are not atomic must be noticed, in each kind of
-/// workload.
+/// The proof that these tests can fail: commands that are not atomic must be noticed, in each kind
+/// of workload.
 #[test]
 fn commands_taken_apart_are_noticed() {
     let server = start(None);
@@ -180,7 +182,8 @@ fn convict(program: &OsStr, workloads: &[&Workload]) {
     panic!("no violation found in a server without locks ({crashes} crashes)");
 }
 
-/// The model itself must tell the truth: it is held against the server, one command after the other.
+/// The model itself must tell the truth: it is held against the server, one command after the
+/// other.
 #[test]
 fn the_model_agrees_with_the_server() {
     let server = braid_tests::TestServer::start(&[]);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What each operation does to a handful of keys, and what it answers: the sequential specification.
+//! What each operation does to a handful of keys, and what it answers: the sequential
+//! specification.
 
 use std::collections::BTreeMap;
 

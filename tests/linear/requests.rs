@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Operations as requests: the commands that carry one out, and how a script is written that carries
-//! out several.
+//! Operations as requests: the commands that carry one out, and how a script is written that
+//! carries out several.
 
 use crate::operation::{Form, Key, Operation, Script, key_name};
 

@@ -63,8 +63,8 @@ fn serve(mut front: RawClient, mut back: RawClient) {
     }
 }
 
-/// Reads, adds, writes back: what happens in between is lost. `None` (let the server do it) for what is no
-/// number.
+/// Reads, adds, writes back: what happens in between is lost. `None` (let the server do it) for
+/// what is no number.
 fn increment(back: &mut RawClient, key: &[u8]) -> Option<Value> {
     let text = match back.call_arguments(&[b"GET", key]) {
         Value::Bulk(text) => String::from_utf8(text).ok()?,

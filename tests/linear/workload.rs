@@ -24,7 +24,8 @@ pub struct Workload {
     weights: [u32; 3],
     /// Of a hundred operations, these many are scripts.
     scripts: u32,
-    /// Bytes of a value at most: longer ones take longer to write, so that a torn one is seen more easily.
+    /// Bytes of a value at most: longer ones take longer to write, so that a torn one is seen more
+    /// easily.
     value_len_max: usize,
 }
 
@@ -76,7 +77,8 @@ pub const EVERYTHING: Workload = Workload {
     value_len_max: 12,
 };
 
-/// Scripts of all forms among commands and transactions with the same keys, and within transactions.
+/// Scripts of all forms among commands and transactions with the same keys, and within
+/// transactions.
 pub const SCRIPTS: Workload =
     Workload { name: "scripts", clients: 8, batches: 3, span: 3, scripts: 60, ..EVERYTHING };
 

@@ -71,9 +71,9 @@ fn query(port: u16, expression: &str) -> Vec<Value> {
 }
 
 /// A server with something to tell in every metric that the dashboard shows: replicas, refusals,
-/// errors, slow commands. One of the replicas is a server that gets a full sync. Beside them a server
-/// in cluster mode, two that take writes for each other, and, if there is an etcd, the only server of
-/// a group.
+/// errors, slow commands. One of the replicas is a server that gets a full sync. Beside them a
+/// server in cluster mode, two that take writes for each other, and, if there is an etcd, the only
+/// server of a group.
 struct Watched {
     server: TestServer,
     /// Those of the metrics.

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Active-active replication under a nemesis: three regions that all take writes, each on a machine
-//! of its own, while they are cut apart, stopped, killed, and their clocks are set by up to an hour.
+//! of its own, while they are cut apart, stopped, killed, and their clocks are set by up to an
+//! hour.
 //!
 //!   tests/jepsen --rounds N --seed S active
 //!   cargo test -p braid-tests --test nemesis regions_agree
 //!
-//! `BRAID_ROUNDS` is the number of rounds (default: 4). In each of them clients write at all regions
-//! while something goes wrong; then everything is mended, and all must show the same (`ACTIVE
-//! DIGEST`, `DEBUG DIGEST`) and hold what was acknowledged and not removed.
+//! `BRAID_ROUNDS` is the number of rounds (default: 4). In each of them clients write at all
+//! regions while something goes wrong; then everything is mended, and all must show the same
+//! (`ACTIVE DIGEST`, `DEBUG DIGEST`) and hold what was acknowledged and not removed.
 //!
 //! What counts as acknowledged: a killed server may lose writes of its last milliseconds
 //! (docs/active-active.md, Limits). So before a kill it is asked for ACTIVE DIGEST, which brings

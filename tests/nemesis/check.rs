@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Judges a history.
 //!
-//! A list that is only appended to tells the order of all its changes, so it is judged exactly: it is
-//! linearizable if every read is a prefix of what was left, has everything that was acknowledged
-//! before it was sent, and is no shorter than one that had ended by then; if what was acknowledged is
-//! left, once; and if of two pushes the one that ended before the other was sent stands in front.
-//! Registers go to the linearizability checker. A write whose outcome is not known goes on for ever;
-//! one that nobody has read is left out, since it need not have happened.
+//! A list that is only appended to tells the order of all its changes, so it is judged exactly: it
+//! is linearizable if every read is a prefix of what was left, has everything that was acknowledged
+//! before it was sent, and is no shorter than one that had ended by then; if what was acknowledged
+//! is left, once; and if of two pushes the one that ended before the other was sent stands in
+//! front. Registers go to the linearizability checker. A write whose outcome is not known goes on
+//! for ever; one that nobody has read is left out, since it need not have happened.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

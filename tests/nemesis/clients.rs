@@ -13,7 +13,8 @@ use braid_tests::{RawClient, Value, wait_for, words};
 use crate::history::{Action, History, Operation, Outcome};
 
 const CLIENTS: usize = 4;
-/// How long a client waits for an answer. Longer than a failover takes, or most outcomes were unknown.
+/// How long a client waits for an answer. Longer than a failover takes, or most outcomes were
+/// unknown.
 const PATIENCE: Duration = Duration::from_millis(1500);
 const CONNECT_PATIENCE: Duration = Duration::from_millis(300);
 /// A client does something about so often.
@@ -119,7 +120,8 @@ fn says_not_executed(error: &str) -> bool {
 impl Client {
     fn run(mut self, stop: &AtomicBool) -> Vec<Operation> {
         let mut done = Vec::new();
-        // One whose outcome is not known goes on for all that is known: the next is another client's.
+        // One whose outcome is not known goes on for all that is known: the next is another
+        // client's.
         let mut life = 0;
         while !stop.load(Relaxed) {
             std::thread::sleep(PAUSE);

@@ -11,7 +11,7 @@ use fastrand::Rng;
 use rustix::process::Signal;
 
 use crate::machines::{MACHINES, Machines, SERVERS};
-use crate::system::{Kind, System};
+use crate::system::{System, SystemKind};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fault {
@@ -128,7 +128,7 @@ impl<'n> Nemesis<'n> {
             Fault::StopArbiters => {
                 (SERVERS..MACHINES).for_each(|arbiter| self.system.signal(arbiter, Signal::STOP));
             }
-            Fault::HandOver if self.system.kind == Kind::Sentinel => {}
+            Fault::HandOver if self.system.kind == SystemKind::Sentinel => {}
             Fault::HandOver => self.system.hand_over(primary),
         }
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What clients did and saw. In a file each operation is a line: client, what, key, value, when it
-//! was sent and ended (nanoseconds since the start), and the outcome: `ok` and what was read, `fail`
-//! (it was not executed), or `unknown` (it may have been, or may be still).
+//! was sent and ended (nanoseconds since the start), and the outcome: `ok` and what was read,
+//! `fail` (it was not executed), or `unknown` (it may have been, or may be still).
 
 use std::fmt::Write;
 

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Groups under a nemesis: real servers, a real etcd of three and real clients, each on a machine of
-//! its own (a network namespace), while processes are killed, stopped and cut off from each other.
+//! Groups under a nemesis: real servers, a real etcd of three and real clients, each on a machine
+//! of its own (a network namespace), while processes are killed, stopped and cut off from each
+//! other.
 //!
 //!   tests/jepsen --minutes N --seed S [sync|async|sentinel...]
 //!   cargo test -p braid-tests --test nemesis
 //!
-//! Active-active regions are another kind of system (`active.rs`): `tests/jepsen --rounds N active`.
+//! Active-active regions are another kind of system (`active.rs`):
+//! `tests/jepsen --rounds N active`.
 //!
 //! Variables, which `tests/jepsen` sets:
 //! - `BRAID_MINUTES`: how long faults are made (default: 30 seconds)
 //! - `BRAID_SYSTEMS`: of `sync`, `async` and `sentinel`, with blanks between (default: `sync`)
 //! - `BRAID_HISTORY`: a folder for histories, one operation a line (`history.rs`)
 //!
-//! Synchronous writes must lose nothing; of asynchronous ones, and of stock Redis under Sentinel, the
-//! losses are counted. Needs root, `ip`, and etcd; wall clocks are a day apart if libfaketime is
-//! there. What is missing is said, and the test is skipped.
+//! Synchronous writes must lose nothing; of asynchronous ones, and of stock Redis under Sentinel,
+//! the losses are counted. Needs root, `ip`, and etcd; wall clocks are a day apart if libfaketime
+//! is there. What is missing is said, and the test is skipped.
 
 mod active;
 mod check;
@@ -42,16 +44,16 @@ use braid_tests::random::{number, source};
 use crate::clients::Workload;
 use crate::faults::Nemesis;
 use crate::machines::Machines;
-use crate::system::{Kind, System};
+use crate::system::{System, SystemKind};
 
 /// What one run has shown.
 struct Outcome {
-    kind: Kind,
+    kind: SystemKind,
     rounds: usize,
     found: check::Findings,
 }
 
-fn run(kind: Kind, time: Duration) -> Option<Outcome> {
+fn run(kind: SystemKind, time: Duration) -> Option<Outcome> {
     let machines = Machines::build()?;
     let mut system = System::start(kind, &machines)?;
     let workload = Workload::start(system.addresses());
@@ -63,7 +65,7 @@ fn run(kind: Kind, time: Duration) -> Option<Outcome> {
     history.write(kind.name());
     let found = check::check(&history);
     println!("{}: {rounds} rounds, {found}", kind.name());
-    if kind == Kind::Synchronous && !found.violations.is_empty() {
+    if kind == SystemKind::Synchronous && !found.violations.is_empty() {
         system.print_logs();
     }
     Some(Outcome { kind, rounds, found })
@@ -75,14 +77,14 @@ fn nothing_acknowledged_is_lost() {
     let time = if minutes == 0 { Duration::from_secs(30) } else { Duration::from_secs(60 * minutes) };
     let systems = std::env::var("BRAID_SYSTEMS").unwrap_or_else(|_| "sync".into());
     let mut outcomes = Vec::new();
-    for kind in systems.split_whitespace().map(Kind::of) {
+    for kind in systems.split_whitespace().map(SystemKind::of) {
         let Some(outcome) = run(kind, time) else { return };
         outcomes.push(outcome);
     }
     println!("{}", table(&outcomes));
     for Outcome { kind, rounds, found } in &outcomes {
         assert!(*rounds > 0 && found.acknowledged > 100, "{}: too little has happened", kind.name());
-        let must_hold = *kind == Kind::Synchronous;
+        let must_hold = *kind == SystemKind::Synchronous;
         assert!(!must_hold || found.violations.is_empty(), "{:#?}", found.violations);
     }
 }

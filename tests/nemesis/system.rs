@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What is put to the test: a group on etcd, with synchronous writes or without, or stock Redis under
-//! Sentinel. Servers are on the first machines, etcd or Sentinel on the others.
+//! What is put to the test: a group on etcd, with synchronous writes or without, or stock Redis
+//! under Sentinel. Servers are on the first machines, etcd or Sentinel on the others.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -21,35 +21,35 @@ pub const PORT: u16 = 6379;
 const RECOVERY: Duration = Duration::from_secs(120);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum SystemKind {
     Synchronous,
     Asynchronous,
     Sentinel,
 }
 
-impl Kind {
-    pub fn of(name: &str) -> Kind {
+impl SystemKind {
+    pub fn of(name: &str) -> SystemKind {
         match name {
-            "sync" => Kind::Synchronous,
-            "async" => Kind::Asynchronous,
-            "sentinel" => Kind::Sentinel,
+            "sync" => SystemKind::Synchronous,
+            "async" => SystemKind::Asynchronous,
+            "sentinel" => SystemKind::Sentinel,
             _ => panic!("there is no system {name}: sync, async or sentinel"),
         }
     }
 
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Synchronous => "sync",
-            Kind::Asynchronous => "async",
-            Kind::Sentinel => "sentinel",
+            SystemKind::Synchronous => "sync",
+            SystemKind::Asynchronous => "async",
+            SystemKind::Sentinel => "sentinel",
         }
     }
 
     pub fn title(self) -> &'static str {
         match self {
-            Kind::Synchronous => "group, `sync-writes yes`, `min-sync-replicas 1`",
-            Kind::Asynchronous => "group, `sync-writes no`",
-            Kind::Sentinel => "stock Redis 7.0 and three Sentinels",
+            SystemKind::Synchronous => "group, `sync-writes yes`, `min-sync-replicas 1`",
+            SystemKind::Asynchronous => "group, `sync-writes no`",
+            SystemKind::Sentinel => "stock Redis 7.0 and three Sentinels",
         }
     }
 }
@@ -104,7 +104,7 @@ impl Process {
 
 /// The processes. Dropping it kills them.
 pub struct System {
-    pub kind: Kind,
+    pub kind: SystemKind,
     /// One a machine.
     processes: Vec<Process>,
     folders: Vec<TempDir>,
@@ -113,9 +113,9 @@ pub struct System {
 
 impl System {
     /// Starts all of it, and waits until everything is in sync. `None` without what it needs.
-    pub fn start(kind: Kind, machines: &Machines) -> Option<System> {
+    pub fn start(kind: SystemKind, machines: &Machines) -> Option<System> {
         let programs = match kind {
-            Kind::Sentinel => {
+            SystemKind::Sentinel => {
                 let Some(redis) = stock() else {
                     println!("skipped: no redis-server");
                     return None;
@@ -136,9 +136,9 @@ impl System {
         for (machine, folder) in folders.iter().enumerate() {
             let is_server = machine < SERVERS;
             let arguments = match (kind, is_server) {
-                (Kind::Sentinel, true) => redis(machines, machine, folder.path()),
-                (Kind::Sentinel, false) => sentinel(machines, folder.path()),
-                (_, true) => braid(machines, machine, kind == Kind::Synchronous),
+                (SystemKind::Sentinel, true) => redis(machines, machine, folder.path()),
+                (SystemKind::Sentinel, false) => sentinel(machines, folder.path()),
+                (_, true) => braid(machines, machine, kind == SystemKind::Synchronous),
                 (_, false) => etcd(machines, machine),
             };
             let by = match machine {
@@ -146,7 +146,7 @@ impl System {
                 2 => Some("-1d"),
                 _ => None,
             };
-            let by = by.filter(|_| is_server && kind != Kind::Sentinel);
+            let by = by.filter(|_| is_server && kind != SystemKind::Sentinel);
             let environment = by.and_then(shifted_clock).unwrap_or_default();
             let program = programs[usize::from(!is_server)].clone();
             processes.push(Process::new(machine, &program, arguments, environment));
@@ -197,7 +197,7 @@ impl System {
             let set = info.lines().find_map(|line| line.strip_prefix("group_in_sync:"));
             set.is_some_and(|set| set.split(',').count() == SERVERS)
         };
-        is_linked && (self.kind == Kind::Sentinel || infos.iter().flatten().all(is_in_sync))
+        is_linked && (self.kind == SystemKind::Sentinel || infos.iter().flatten().all(is_in_sync))
     }
 
     /// Starts what was killed, lets go on what was stopped, and waits until all are in sync. False
@@ -214,7 +214,7 @@ impl System {
         if !is_whole {
             self.print_logs();
             println!("{}: it did not become whole", self.kind.name());
-            assert!(self.kind == Kind::Sentinel);
+            assert!(self.kind == SystemKind::Sentinel);
         }
         is_whole
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Full syncs beside the stream (`dual-channel-replication-enabled`), between servers under test and
-//! with Valkey in either role.
+//! Full syncs beside the stream (`dual-channel-replication-enabled`), between servers under test
+//! and with Valkey in either role.
 
 use braid_tests::random::source;
 use braid_tests::server::{Peer, peer, program_under_test};

@@ -116,7 +116,8 @@ fn wait_until_in_sync(primary: &mut RawClient, replica: &mut RawClient) {
     });
 }
 
-/// Waits until both have the same dataset: what has expired at the primary is removed at the replica soon.
+/// Waits until both have the same dataset: what has expired at the primary is removed at the
+/// replica soon.
 #[track_caller]
 fn assert_same(primary: &mut RawClient, replica: &mut RawClient) {
     wait_until_in_sync(primary, replica);
@@ -126,7 +127,8 @@ fn assert_same(primary: &mut RawClient, replica: &mut RawClient) {
 /// As [`assert_same`], of servers between which there is no link.
 #[track_caller]
 fn assert_same_dataset(primary: &mut RawClient, replica: &mut RawClient) {
-    // Equal digests say it in short. Versions differ in how they write scores, so different ones say nothing.
+    // Equal digests say it in short. Versions differ in how they write scores, so different ones
+    // say nothing.
     let is_same = wait_for_within(PATIENCE, || {
         primary.call("DEBUG DIGEST") == replica.call("DEBUG DIGEST") || dataset(primary) == dataset(replica)
     });
@@ -148,8 +150,8 @@ fn dataset(client: &mut RawClient) -> Vec<String> {
     dataset_of(client, false, |content| content)
 }
 
-/// As [`dataset`], with the times of fields if all servers know them. `told` chooses what is told of
-/// a key's content.
+/// As [`dataset`], with the times of fields if all servers know them. `told` chooses what is told
+/// of a key's content.
 fn dataset_of(
     client: &mut RawClient,
     times_of_fields: bool,

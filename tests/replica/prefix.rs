@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Prefix consistency: what readers of a replica see is a state that the primary had. A later change
-//! is never seen without an earlier one, a transaction never in part, and nobody sees the dataset go
-//! back.
+//! Prefix consistency: what readers of a replica see is a state that the primary had. A later
+//! change is never seen without an earlier one, a transaction never in part, and nobody sees the
+//! dataset go back.
 //!
 //! Writers count upwards in keys, in a known order; readers ask for these keys in all ways and
 //! orders, and [`history`] judges what they are told. That it can be told wrong is shown with a

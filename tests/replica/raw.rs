@@ -38,7 +38,8 @@ pub fn copy(client: &mut RawClient) -> Vec<u8> {
     client.read_bytes(len)
 }
 
-/// A connection that has got a full copy and goes on with the stream; the ID and the offset from which.
+/// A connection that has got a full copy and goes on with the stream; the ID and the offset from
+/// which.
 pub fn attached(server: &TestServer) -> (RawClient, String, i64) {
     attached_with(server, "capa psync2")
 }
@@ -191,8 +192,8 @@ fn mistakes_are_named() {
     assert_eq!(client.call("PING").text(), "PONG");
 }
 
-/// What a client was told then survives the server. With one thread this is always so; with several,
-/// a replica may belong to another one.
+/// What a client was told then survives the server. With one thread this is always so; with
+/// several, a replica may belong to another one.
 #[test]
 fn a_change_is_sent_to_the_replica_before_it_is_acknowledged() {
     let usual = ["--io-threads", "1", "--repl-ping-replica-period", "1000", "--appendfsync", "always"];

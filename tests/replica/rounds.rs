@@ -23,7 +23,7 @@ use clients::Clients;
 use commands::Commands;
 pub use commands::OF_DATA;
 use datasets::assert_same;
-use servers::{Kind, Node, kinds};
+use servers::{Node, ServerKind, kinds};
 
 /// Servers retry once a second, and a machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -39,7 +39,7 @@ struct Set {
 
 impl Set {
     /// Servers that all follow one of them, directly or not. At least one is under test.
-    fn start(kinds: &[Kind], mut random: fastrand::Rng) -> Set {
+    fn start(kinds: &[ServerKind], mut random: fastrand::Rng) -> Set {
         let mut chosen = vec![kinds[0].clone()];
         let kinds = if random.u32(..4) == 0 { &kinds[..1] } else { kinds };
         for _ in 0..random.usize(1..4) {

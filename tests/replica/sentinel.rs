@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Stock Sentinel over two servers, one or both of them under test: a primary that dies, one that is
-//! stopped for a while, and a planned failover. A client follows, and counts what it loses.
+//! Stock Sentinel over two servers, one or both of them under test: a primary that dies, one that
+//! is stopped for a while, and a planned failover. A client follows, and counts what it loses.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

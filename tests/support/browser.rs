@@ -18,7 +18,8 @@ use serde_json::{Value, json};
 
 use crate::wait::{PATIENCE, wait_for_within};
 
-/// The longest that the browser may take for one answer. Generous: processors may be busy with other tests.
+/// The longest that the browser may take for one answer. Generous: processors may be busy with
+/// other tests.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
 /// A browser with one page.
@@ -131,7 +132,8 @@ impl Browser {
         self.ask("Fetch.enable", json!({ "handleAuthRequests": true }));
     }
 
-    /// Opens an address and forgets earlier complaints. Returns the status with which the server answered.
+    /// Opens an address and forgets earlier complaints. Returns the status with which the server
+    /// answered.
     #[track_caller]
     pub fn open(&mut self, address: &str) -> u64 {
         self.complaints.clear();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A blocking client that works in bytes: it sends exactly what it is given and hands out exactly what came
-//! back.
+//! A blocking client that works in bytes: it sends exactly what it is given and hands out exactly
+//! what came back.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -11,7 +11,8 @@ use std::time::Duration;
 use crate::value::{ParseError, Value};
 use crate::words::{encode, line, words};
 
-/// How long a reply may take before the test fails. Long, since a busy machine is no fault of the server.
+/// How long a reply may take before the test fails. Long, since a busy machine is no fault of the
+/// server.
 pub const REPLY_PATIENCE: Duration = Duration::from_secs(20);
 
 enum Socket {
@@ -139,8 +140,8 @@ impl RawClient {
     /// The next reply and its very bytes.
     pub fn try_read_raw(&mut self) -> Result<(Value, Vec<u8>), ReadError> {
         loop {
-            // A large bulk string is not parsed again for every chunk: its length tells when it can be
-            // complete.
+            // A large bulk string is not parsed again for every chunk: its length tells when it can
+            // be complete.
             match Value::parse(&self.received[self.used..]) {
                 Ok((value, len)) => {
                     let raw = self.received[self.used..self.used + len].to_vec();

@@ -16,7 +16,8 @@ pub struct Cluster {
     pub etcd: Etcd,
     pub nodes: Vec<TestServer>,
     folders: Vec<TempDir>,
-    more: Vec<String>,
+    /// Further arguments of nodes that are started from now on.
+    pub more: Vec<String>,
 }
 
 impl Cluster {
@@ -32,17 +33,23 @@ impl Cluster {
     /// The same, as a cluster of so many shards; all further nodes are replicas.
     pub fn create(count: usize, shards: usize, more: &[&str]) -> Option<Cluster> {
         let cluster = Cluster::start(count, more)?;
-        let ids: Vec<String> = (0..count).map(|index| cluster.id(index)).collect();
+        cluster.form(shards);
+        Some(cluster)
+    }
+
+    /// Makes the nodes, which do not know each other yet, a cluster of so many shards.
+    pub fn form(&self, shards: usize) {
+        let count = self.nodes.len();
+        let ids: Vec<String> = (0..count).map(|index| self.id(index)).collect();
         for (index, (first, last)) in ranges(shards).into_iter().enumerate() {
-            cluster.client(index).ok(&format!("CLUSTER ADDSLOTSRANGE {first} {last}"));
+            self.client(index).ok(&format!("CLUSTER ADDSLOTSRANGE {first} {last}"));
         }
         for index in shards..count {
-            let port = cluster.nodes[0].port();
-            cluster.client(index).ok(&format!("CLUSTER MEET 127.0.0.1 {port}"));
-            cluster.client(index).ok(&format!("CLUSTER REPLICATE {}", ids[index % shards]));
+            let port = self.nodes[0].port();
+            self.client(index).ok(&format!("CLUSTER MEET 127.0.0.1 {port}"));
+            self.client(index).ok(&format!("CLUSTER REPLICATE {}", ids[index % shards]));
         }
-        cluster.wait_until_ready(shards);
-        Some(cluster)
+        self.wait_until_ready(shards);
     }
 
     /// Starts one more node.

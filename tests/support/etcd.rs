@@ -14,8 +14,8 @@ use tempfile::TempDir;
 use crate::server::free_port;
 use crate::wait::{wait_for, wait_for_within};
 
-/// The program: `etcd` of `BRAID_PEERS_DIR`, or else the one on PATH. Without one the reason why a test
-/// is skipped is printed.
+/// The program: `etcd` of `BRAID_PEERS_DIR`, or else the one on PATH. Without one the reason why a
+/// test is skipped is printed.
 pub fn program() -> Option<PathBuf> {
     let peers = std::env::var_os("BRAID_PEERS_DIR").map(PathBuf::from);
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -79,7 +79,8 @@ impl Etcd {
     }
 
     fn prepare(program: &Path, name: &str, scheme: Option<&str>, more: &[String]) -> Etcd {
-        // In memory where that is possible: to a busy disk a write may take as long as a lease lasts.
+        // In memory where that is possible: to a busy disk a write may take as long as a lease
+        // lasts.
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
         let folder = folder.expect("a folder for etcd");
         let (port, peer_port) = (free_port(), free_port());
@@ -129,7 +130,8 @@ impl Etcd {
     }
 
     fn wait_until_ready(&self) {
-        // Before the cluster has agreed on its version, calls that are newer than the oldest are refused.
+        // Before the cluster has agreed on its version, calls that are newer than the oldest are
+        // refused.
         let is_ready = || {
             let log = self.log();
             log.matches("serving client traffic").count() >= self.starts
@@ -138,7 +140,8 @@ impl Etcd {
         assert!(wait_for_within(Duration::from_secs(60), is_ready), "etcd does not serve: {}", self.log());
     }
 
-    /// Starts it again after [`stop`](Etcd::stop) or [`kill`](Etcd::kill), with the same data and ports.
+    /// Starts it again after [`stop`](Etcd::stop) or [`kill`](Etcd::kill), with the same data and
+    /// ports.
     pub fn restart(&mut self) {
         self.launch();
         self.wait_until_ready();
@@ -177,8 +180,8 @@ impl Etcd {
         }
     }
 
-    /// A backup of its data, made by `etcdctl` of the same folder as etcd. `None`, and a word why, if
-    /// there is none.
+    /// A backup of its data, made by `etcdctl` of the same folder as etcd. `None`, and a word why,
+    /// if there is none.
     pub fn back_up(&self) -> Option<PathBuf> {
         let backup = self.folder.path().join("backup");
         let file = backup.to_str().expect("a path of ASCII");
@@ -253,8 +256,8 @@ impl Etcd {
         reply.split_once("\r\n\r\n").expect("a head and a body").1.to_owned()
     }
 
-    /// Requires logins from now on: of `root`, who may do everything, and of `user`, who may read and
-    /// write the keys from `first` to before `end`. Both with the password.
+    /// Requires logins from now on: of `root`, who may do everything, and of `user`, who may read
+    /// and write the keys from `first` to before `end`. Both with the password.
     pub fn enable_auth(&self, user: &str, password: &str, first: &str, end: &str) {
         use base64::Engine;
         let base64 = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What the tests of the whole server share: starting a server, talking to it in bytes, waiting, seeded
-//! randomness.
+//! What the tests of the whole server share: starting a server, talking to it in bytes, waiting,
+//! seeded randomness.
 //!
-//! Nothing here knows which program is under test, and nothing here may depend on another crate of the
-//! workspace: the tests must be able to judge any Redis-compatible server, and must not share a mistake with
-//! the code they judge.
+//! Nothing here knows which program is under test, and nothing here may depend on another crate of
+//! the workspace: the tests must be able to judge any Redis-compatible server, and must not share a
+//! mistake with the code they judge.
 //!
 //! Variables that steer the tests:
-//! - `BRAID_TEST_SERVER`: the program under test. Default: `braid-server` of this workspace (see [`server`]).
-//! - `BRAID_TEST_ARGS`: arguments added to every start of it, for example `--threading-model handoff`.
-//! - `BRAID_PEERS_DIR`: folder with stock servers to compare with: `redis-server` 8, `valkey-server` 9,
-//!   `redis7-server`, and `etcd`.
-//! - `BRAID_TEST_PROGRAMS`: folder with the tools of this workspace, such as `braid-top`, as they are to be
-//!   tested. Default: they are built.
+//! - `BRAID_TEST_SERVER`: the program under test. Default: `braid-server` of this workspace (see
+//!   [`server`]).
+//! - `BRAID_TEST_ARGS`: arguments added to every start of it, for example
+//!   `--threading-model handoff`.
+//! - `BRAID_PEERS_DIR`: folder with stock servers to compare with: `redis-server` 8,
+//!   `valkey-server` 9, `redis7-server`, and `etcd`.
+//! - `BRAID_TEST_PROGRAMS`: folder with the tools of this workspace, such as `braid-top`, as they
+//!   are to be tested. Default: they are built.
 //! - `BRAID_SEED`: seed of the random tests; without it a new one is drawn and printed.
 //! - the variables of one kind of test only are in the header of its `main.rs`.
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What the system tells about a running process: processor time, threads, open files. Linux only (`/proc`).
+//! What the system tells about a running process: processor time, threads, open files. Linux only
+//! (`/proc`).
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -8,8 +9,8 @@ use std::time::Duration;
 /// Processor time used so far by all threads of the process.
 pub fn processor_time(process_id: u32) -> Duration {
     let stat = std::fs::read_to_string(format!("/proc/{process_id}/stat")).expect("the process runs");
-    // The name in parentheses may hold blanks: fields are counted after it. utime and stime are fields 14 and
-    // 15.
+    // The name in parentheses may hold blanks: fields are counted after it. utime and stime are
+    // fields 14 and 15.
     let fields: Vec<&str> =
         stat.rsplit_once(')').expect("name in parentheses").1.split_whitespace().collect();
     let ticks = |field: usize| -> u64 { fields[field - 3].parse().expect("ticks") };
@@ -69,7 +70,8 @@ pub fn resident_bytes(process_id: u32) -> u64 {
     pages * rustix::param::page_size() as u64
 }
 
-/// Stops a process, and waits until none of its threads runs any more: SIGSTOP alone returns before.
+/// Stops a process, and waits until none of its threads runs any more: SIGSTOP alone returns
+/// before.
 pub fn stop(id: u32) {
     let process = rustix::process::Pid::from_raw(id as i32).expect("a process");
     rustix::process::kill_process(process, rustix::process::Signal::STOP).expect("it lives");

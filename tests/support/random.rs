@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Randomness that can be repeated: every random test draws from a source whose seed it prints.
 
-/// A source seeded from `BRAID_SEED`, or anew when that is not set. The seed is printed, and cargo shows the
-/// output of a failing test, so a failure can always be run again.
+/// A source seeded from `BRAID_SEED`, or anew when that is not set. The seed is printed, and cargo
+/// shows the output of a failing test, so a failure can always be run again.
 pub fn source(test: &str) -> fastrand::Rng {
     let seed = seed();
     println!("{test}: BRAID_SEED={seed}");

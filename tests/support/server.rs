@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A server process for one test: started on a free port in a folder of its own, stopped when dropped.
+//! A server process for one test: started on a free port in a folder of its own, stopped when
+//! dropped.
 //!
-//! The program under test is `BRAID_TEST_SERVER`; without it `braid-server` is looked for beside the test
-//! executable (`target/PROFILE`), and if it is not there it is built once with `cargo build --release -p
-//! braid-server`.
+//! The program under test is `BRAID_TEST_SERVER`; without it `braid-server` is looked for beside
+//! the test executable (`target/PROFILE`), and if it is not there it is built once with
+//! `cargo build --release -p braid-server`.
 
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -74,8 +75,8 @@ impl TestServer {
                 return server;
             }
             let log = server.log();
-            // Another process may have taken the port between our look and the server's bind: only then try
-            // again.
+            // Another process may have taken the port between our look and the server's bind: only
+            // then try again.
             assert!(log.contains("ddress already in use"), "the server did not come up; its log:\n{log}");
         }
         panic!("no free port found");
@@ -272,8 +273,8 @@ fn build() -> PathBuf {
     target.join("release").join("braid-server")
 }
 
-/// The path of a program of this workspace: in `BRAID_TEST_PROGRAMS`, or else beside the test, built
-/// if need be.
+/// The path of a program of this workspace: in `BRAID_TEST_PROGRAMS`, or else beside the test,
+/// built if need be.
 pub fn tool(name: &str) -> PathBuf {
     if let Some(folder) = std::env::var_os("BRAID_TEST_PROGRAMS") {
         return PathBuf::from(folder).join(name);
@@ -281,7 +282,8 @@ pub fn tool(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("the test's own path");
     let profile = test.parent().and_then(|deps| deps.parent()).expect("target/PROFILE/deps/TEST");
     let path = profile.join(name);
-    // Built even if it is there: cargo knows whether it is up to date. Two tests at once wait for each other.
+    // Built even if it is there: cargo knows whether it is up to date. Two tests at once wait for
+    // each other.
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
     build.args(["build", "--quiet", "-p", name, "--target-dir"]).arg(profile.parent().expect("target"));
@@ -331,7 +333,8 @@ pub fn peer(program: &Path) -> Option<Peer> {
     Some(Peer { program: program.into(), version: format!("{name} {version}") })
 }
 
-/// A port that nobody listens on. Taken from below the range that the system hands to outgoing connections.
+/// A port that nobody listens on. Taken from below the range that the system hands to outgoing
+/// connections.
 pub fn free_port() -> u16 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     const FIRST: u32 = 15_000;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Waiting for something to become true, instead of sleeping for a time that is too short or too long.
+//! Waiting for something to become true, instead of sleeping for a time that is too short or too
+//! long.
 
 use std::time::{Duration, Instant};
 
-/// How long [`wait_for`] waits before it gives the test up. Generous: it is only ever reached by a failing
-/// test.
+/// How long [`wait_for`] waits before it gives the test up. Generous: it is only ever reached by a
+/// failing test.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Waits until `condition` holds; panics with `what` when it does not within [`PATIENCE`].

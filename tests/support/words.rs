@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Commands and bytes as text: splitting a line into arguments as `redis-cli` does, and writing bytes so that
-//! they can be read and pasted back.
+//! Commands and bytes as text: splitting a line into arguments as `redis-cli` does, and writing
+//! bytes so that they can be read and pasted back.
 
 pub use braid_client::reply::{line, quote};
 
-/// Splits a line into arguments. Blanks separate; `"..."` may hold blanks and the escapes `\r \n \t \0 \\ \"
-/// \xHH`; `'...'` holds anything but a quote, as it is. Panics on text it cannot read: lines are written by
-/// test authors.
+/// Splits a line into arguments. Blanks separate; `"..."` may hold blanks and the escapes
+/// `\r \n \t \0 \\ \" \xHH`; `'...'` holds anything but a quote, as it is. Panics on text it cannot
+/// read: lines are written by test authors.
 pub fn words(line: &str) -> Vec<Vec<u8>> {
     let bytes = line.as_bytes();
     let mut found = Vec::new();

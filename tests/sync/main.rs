@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Synchronous writes: replies that wait for every in-sync member of a group, and the fence. The
-//! replicas are connections of the test, which acknowledge when the test says so; what a group would
-//! decide is said by DEBUG IN-SYNC and DEBUG SERVE-UNTIL.
+//! replicas are connections of the test, which acknowledge when the test says so; what a group
+//! would decide is said by DEBUG IN-SYNC and DEBUG SERVE-UNTIL.
 //!
 //!   cargo test -p braid-tests --test sync
 //!

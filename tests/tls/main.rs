@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! TLS from outside: handshakes, pipelines of all sizes, certificates exchanged while clients are connected.
+//! TLS from outside: handshakes, pipelines of all sizes, certificates exchanged while clients are
+//! connected.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -54,7 +55,8 @@ fn values_of_all_sizes_travel() {
     let folder = certificates();
     let (_server, port) = start(folder.path(), &["--tls-auth-clients", "no"]);
     let mut client = connect(port, &client_config(folder.path(), None));
-    // Around the sizes of a record, of a chunk received at once, and of an argument with memory of its own.
+    // Around the sizes of a record, of a chunk received at once, and of an argument with memory of
+    // its own.
     for size in [0, 1, 100, 16_383, 16_384, 16_385, 32_700, 32_768, 40_000, 70_000, 1_000_000, 5_000_000] {
         let value: Vec<u8> = (0..size).map(|index| (index % 251) as u8).collect();
         ask(&mut client, &set_request("key", &value), b"+OK\r\n").unwrap();
@@ -71,7 +73,8 @@ fn a_pipeline_is_answered_without_another_word() {
     let folder = certificates();
     let (_server, port) = start(folder.path(), &["--tls-auth-clients", "no"]);
     let mut client = connect(port, &client_config(folder.path(), None));
-    // More than one receive takes: what is decrypted and waits must not wait for the socket to speak again.
+    // More than one receive takes: what is decrypted and waits must not wait for the socket to
+    // speak again.
     for count in [1, 10, 1_000, 20_000] {
         let request = b"*1\r\n$4\r\nPING\r\n".repeat(count);
         let reply = b"+PONG\r\n".repeat(count);
@@ -152,7 +155,8 @@ fn connections_go_on_while_the_number_of_threads_changes() {
         let mut half = connect(port, &client_config(folder.path(), None));
         ask(&mut half, b"PING\r\n*2\r\n$4\r\nECHO\r\n$4\r\nha", b"+PONG\r\n").unwrap();
         let mut plain = server.connect();
-        // More than one receive takes: decrypted bytes wait in the connection when it goes to another thread.
+        // More than one receive takes: decrypted bytes wait in the connection when it goes to
+        // another thread.
         let request = [b"*1\r\n$4\r\nPING\r\n".repeat(6_000), set_request("big", &[b'x'; 60_000])].concat();
         let reply = [b"+PONG\r\n".repeat(6_000), b"+OK\r\n".to_vec()].concat();
         std::thread::scope(|scope| {
@@ -173,7 +177,8 @@ fn connections_go_on_while_the_number_of_threads_changes() {
     }
 }
 
-/// CVE-2026-56684: connections that are killed while requests and replies of theirs wait in the TLS layer.
+/// CVE-2026-56684: connections that are killed while requests and replies of theirs wait in the TLS
+/// layer.
 #[test]
 fn connections_are_killed_in_the_middle_of_what_they_do() {
     let folder = certificates();
@@ -187,7 +192,8 @@ fn connections_are_killed_in_the_middle_of_what_they_do() {
         let mut clients: Vec<Client> = (0..8).map(|_| connect(port, &config)).collect();
         for client in &mut clients {
             ask(client, b"PING\r\n", b"+PONG\r\n").unwrap();
-            // More than is read in one go, and replies that nobody reads; the last request is not complete.
+            // More than is read in one go, and replies that nobody reads; the last request is not
+            // complete.
             let pipeline = [
                 b"GET key\r\n".repeat(20),
                 b"*2\r\n$4\r\nECHO\r\n$100000\r\n".to_vec(),

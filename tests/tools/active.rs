@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! braid-bench active: two servers that agree, two that are kept apart, and servers that cannot take
-//! part.
+//! braid-bench active: two servers that agree, two that are kept apart, and servers that cannot
+//! take part.
 
 use std::process::{Command, Output, Stdio};
 

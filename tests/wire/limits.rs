@@ -161,8 +161,8 @@ fn noeviction_stops_before_memory_runs_far_over() {
     assert_eq!(client.call("DBSIZE"), Value::Integer(stored));
 }
 
-/// Fills a server far beyond its memory under one policy; answers how many keys are left of how many with and
-/// without expiry, and whether the writes went through.
+/// Fills a server far beyond its memory under one policy; answers how many keys are left of how
+/// many with and without expiry, and whether the writes went through.
 fn overfill(policy: &str, expiring: bool) -> (usize, Value) {
     let server = TestServer::start(&["--maxmemory-policy", policy]);
     let mut client = server.connect();

@@ -110,8 +110,8 @@ fn a_half_open_connection_still_gets_its_replies() {
     client.send(&request);
     client.finish_sending();
     let rest = client.read_to_close().expect("the server closes when the client has finished");
-    // Redis may notice the end before it writes: what comes is a beginning of the replies, and the commands
-    // have run.
+    // Redis may notice the end before it writes: what comes is a beginning of the replies, and the
+    // commands have run.
     assert!(b":1\r\n:2\r\n".starts_with(&rest[..]), "{rest:?}");
     let mut other = server.connect();
     wait_for("both commands to have run", || other.call("GET n") == Value::bulk("2"));
@@ -139,7 +139,8 @@ fn a_slow_reader_of_big_replies_gets_every_byte() {
     }
 }
 
-/// Half a gigabyte in one argument, the most that is allowed by default. Needs about 2 GB of memory.
+/// Half a gigabyte in one argument, the most that is allowed by default. Needs about 2 GB of
+/// memory.
 #[test]
 #[ignore = "moves 512 MB; run with --ignored"]
 fn the_largest_argument_is_stored_and_returned() {
@@ -178,8 +179,8 @@ fn arguments_around_a_big_one_may_come_late() {
     let mut request = encode(&[b"SET", &b"k"[..], &value, b"EX", b"1000"]);
     request.extend(encode(&[b"MSET", &b"a"[..], &value, b"b", &value[..40_000], b"c", b"small"]));
     request.extend(encode(&["STRLEN", "b"]));
-    // Cut behind each argument, and within line ends, so that the server has a big argument and waits for the
-    // rest.
+    // Cut behind each argument, and within line ends, so that the server has a big argument and
+    // waits for the rest.
     let mut at = 0;
     for (place, _) in request.iter().enumerate().filter(|(_, byte)| **byte == b'\r') {
         client.send(&request[at..place + 1]);

@@ -68,7 +68,7 @@ pub fn crc16(bytes: &[u8]) -> u16 {
 pub fn hash_tag(key: &[u8]) -> &[u8] {
     let open = match key {
         [b'{', ..] => Some(0),
-        _ => memchr::memchr(b'{', key),
+        _ => find_brace(key),
     };
     if let Some(open) = open {
         let behind = &key[open + 1..];
@@ -78,6 +78,29 @@ pub fn hash_tag(key: &[u8]) -> &[u8] {
         }
     }
     key
+}
+
+/// Longer keys than this are searched by vector code; its setup costs shorter ones more than the
+/// search.
+const SHORT_KEY_MAX: usize = 64;
+
+/// The place of the first `{`.
+#[inline]
+fn find_brace(key: &[u8]) -> Option<usize> {
+    if key.len() > SHORT_KEY_MAX {
+        return memchr::memchr(b'{', key);
+    }
+    let (words, rest) = key.as_chunks::<8>();
+    for (index, word) in words.iter().enumerate() {
+        // A byte that is 0 here is borrowed from; what lies above the lowest such byte may look alike.
+        let differs = u64::from_le_bytes(*word) ^ u64::from_le_bytes([b'{'; 8]);
+        let found =
+            differs.wrapping_sub(u64::from_le_bytes([1; 8])) & !differs & u64::from_le_bytes([0x80; 8]);
+        if found != 0 {
+            return Some(8 * index + found.trailing_zeros() as usize / 8);
+        }
+    }
+    rest.iter().position(|&byte| byte == b'{').map(|at| 8 * words.len() + at)
 }
 
 /// The cluster slot of a key, 0 to 16383.
@@ -195,6 +218,11 @@ mod tests {
         #[test]
         fn crc16_of_any_length(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
             prop_assert_eq!(crc16(&bytes), crc16_model(&bytes));
+        }
+
+        #[test]
+        fn braces_are_found(key in proptest::collection::vec(0x79u8..0x7e, 0..100)) {
+            prop_assert_eq!(find_brace(&key), key.iter().position(|&byte| byte == b'{'));
         }
 
         #[test]

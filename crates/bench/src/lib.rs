@@ -8,8 +8,8 @@
 //! [`plan`] repeats passes and summarizes them with [`statistics`]; [`output`] prints. [`compare`]
 //! does all that for several servers in turn, which [`server`] starts and stops, and [`report`]
 //! draws the result with [`plot`]. Of a cluster [`cluster`] is the map, and `routing` sends each
-//! request where it belongs; [`server_cluster`] starts one. [`active`] is another kind of run: several
-//! servers that all take writes, and links between them that are cut.
+//! request where it belongs; [`server_cluster`] starts one. [`active`] is another kind of run:
+//! several servers that all take writes, and links between them that are cut.
 //!
 //! Must never change a server's data beyond the load (FLUSHDB only on request), accept a result
 //! that had errors in it, or measure itself instead of the server without saying so.

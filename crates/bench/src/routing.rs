@@ -6,8 +6,8 @@
 //! slower than the others, requests that would wait for it are drawn again, unless keys come in
 //! sequence: then all of them count.)
 //!
-//! A redirected request (MOVED) is sent again, to the right node; its latency counts from then, or in
-//! an open loop from when it was due. ASK, TRYAGAIN and CLUSTERDOWN are error replies.
+//! A redirected request (MOVED) is sent again, to the right node; its latency counts from then, or
+//! in an open loop from when it was due. ASK, TRYAGAIN and CLUSTERDOWN are error replies.
 //!
 //! HOT PATH: one copy of each request, and its key's slot.
 
@@ -177,7 +177,8 @@ impl Router {
         self.rests[node] = (rest, rest);
     }
 
-    /// Open loop: draws the request that is due now, which waits for its primary. Which one that is.
+    /// Open loop: draws the request that is due now, which waits for its primary. Which one that
+    /// is.
     pub(crate) fn draw(&mut self, due: u64, generator: &mut Generator) -> usize {
         let mut kind = 0;
         let mut bytes = self.pool.pop().unwrap_or_default();

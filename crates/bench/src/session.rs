@@ -51,8 +51,8 @@ struct Thread {
 }
 
 impl Session {
-    /// Opens `connections` connections on `threads` threads, to the primaries of a cluster if there is
-    /// one. `stop` ends passes early. `processors` binds the threads.
+    /// Opens `connections` connections on `threads` threads, to the primaries of a cluster if there
+    /// is one. `stop` ends passes early. `processors` binds the threads.
     pub fn open(
         target: &Target,
         cluster: Option<&Arc<ClusterMap>>,

@@ -419,8 +419,8 @@ impl Run<'_> {
         !self.ended && self.router.as_ref().is_some_and(Router::has_requests)
     }
 
-    /// Of a cluster: has up to `count` requests ready for a node, and returns how many are. Otherwise
-    /// claims as many.
+    /// Of a cluster: has up to `count` requests ready for a node, and returns how many are.
+    /// Otherwise claims as many.
     #[inline]
     fn prepare(&mut self, node: usize, count: usize) -> usize {
         let Some(mut router) = self.router.take() else { return self.claim(count) };

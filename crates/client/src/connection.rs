@@ -55,7 +55,8 @@ impl Connection {
     }
 
     /// Sends encoded commands, whose replies are to be received in turn. They should be few enough
-    /// that their replies find room on the way: the server may stop reading until they are received.
+    /// that their replies find room on the way: the server may stop reading until they are
+    /// received.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut sent = 0;
         while sent < bytes.len() {

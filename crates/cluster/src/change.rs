@@ -16,7 +16,7 @@ use crate::slots::SLOTS;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Where a server is.
-pub type Place = (String, u16);
+pub type NodeAddress = (String, u16);
 
 /// A cluster to be made.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -86,7 +86,7 @@ impl Layout {
     }
 
     /// For people.
-    pub fn text(&self, places: &[Place]) -> String {
+    pub fn text(&self, places: &[NodeAddress]) -> String {
         let mut out = String::new();
         for (shard, (primary, replicas)) in self.shards.iter().enumerate() {
             let (first, last) = self.range(shard);
@@ -102,7 +102,7 @@ impl Layout {
     }
 }
 
-pub fn address(place: &Place) -> String {
+pub fn address(place: &NodeAddress) -> String {
     if place.0.contains(':') {
         format!("[{}]:{}", place.0, place.1)
     } else {
@@ -110,17 +110,17 @@ pub fn address(place: &Place) -> String {
     }
 }
 
-fn connect(options: &TargetOptions, place: &Place) -> Result<Connection, String> {
+fn connect(options: &TargetOptions, place: &NodeAddress) -> Result<Connection, String> {
     gather::connect(&gather::place(options, &place.0, place.1)?)
 }
 
-fn ask(connection: &mut Connection, place: &Place, words: &[&str]) -> Result<String, String> {
+fn ask(connection: &mut Connection, place: &NodeAddress, words: &[&str]) -> Result<String, String> {
     let reply = connection.expect(words).map_err(|error| format!("{}: {error}", address(place)))?;
     Ok(reply.text())
 }
 
 /// Checks that a server can become a node: it is in no cluster and has no data.
-fn check_new(options: &TargetOptions, place: &Place) -> Result<(), String> {
+fn check_new(options: &TargetOptions, place: &NodeAddress) -> Result<(), String> {
     let mut server = connect(options, place)?;
     let mut info = |words: &[&str]| ask(&mut server, place, words).map(|text| Info::parse(&text));
     if info(&["INFO", "cluster"])?.get("cluster_enabled") != Some("1") {
@@ -146,7 +146,7 @@ fn check_new(options: &TargetOptions, place: &Place) -> Result<(), String> {
 }
 
 /// What is to be made of these servers.
-pub fn layout(options: &TargetOptions, places: &[Place], replicas: usize) -> Result<Layout, String> {
+pub fn layout(options: &TargetOptions, places: &[NodeAddress], replicas: usize) -> Result<Layout, String> {
     for (index, place) in places.iter().enumerate() {
         if places[..index].contains(place) {
             return Err(format!("{} is named twice", address(place)));
@@ -158,7 +158,7 @@ pub fn layout(options: &TargetOptions, places: &[Place], replicas: usize) -> Res
 }
 
 /// Makes the cluster, and waits until all nodes say that it is well.
-pub fn create(options: &TargetOptions, places: &[Place], layout: &Layout) -> Result<String, String> {
+pub fn create(options: &TargetOptions, places: &[NodeAddress], layout: &Layout) -> Result<String, String> {
     let begin = Instant::now();
     let mut progress = Progress::new("steps", 2 * places.len() as u64);
     let mut servers = Vec::new();
@@ -208,20 +208,20 @@ pub fn plural(count: usize, word: &str) -> String {
     format!("{count} {word}{}", if count == 1 { "" } else { "s" })
 }
 
-fn is_linked(server: &mut Connection, place: &Place) -> Result<bool, String> {
+fn is_linked(server: &mut Connection, place: &NodeAddress) -> Result<bool, String> {
     let info = Info::parse(&ask(server, place, &["INFO", "replication"])?);
     Ok(info.get("role") == Some("slave") && info.get("master_link_status") == Some("up"))
 }
 
 /// Has a server join. One that has just started may not be known yet.
-fn meet(entry: &mut Connection, at: &Place, place: &Place) -> Result<(), String> {
+fn meet(entry: &mut Connection, at: &NodeAddress, place: &NodeAddress) -> Result<(), String> {
     insist(&format!("{} joins", address(place)), Duration::from_secs(15), "has just started", || {
         ask(entry, at, &["CLUSTER", "MEET", &place.0, &place.1.to_string()])
     })
 }
 
 /// Makes a node a replica. It may not know of its primary yet.
-fn follow(server: &mut Connection, place: &Place, primary: &str) -> Result<(), String> {
+fn follow(server: &mut Connection, place: &NodeAddress, primary: &str) -> Result<(), String> {
     insist(&format!("{} becomes a replica", address(place)), PATIENCE, "Unknown node", || {
         ask(server, place, &["CLUSTER", "REPLICATE", primary])
     })
@@ -249,7 +249,7 @@ fn insist(
 pub fn check_add(
     cluster: &mut Cluster,
     options: &TargetOptions,
-    place: &Place,
+    place: &NodeAddress,
     of: Option<&str>,
 ) -> Result<Option<Node>, String> {
     let nodes = cluster.nodes()?;
@@ -270,7 +270,7 @@ pub fn check_add(
 pub fn add(
     cluster: &mut Cluster,
     options: &TargetOptions,
-    place: &Place,
+    place: &NodeAddress,
     primary: Option<&Node>,
 ) -> Result<String, String> {
     let begin = Instant::now();
@@ -396,7 +396,7 @@ mod tests {
         assert_eq!(layout.shards, [(0, vec![5]), (2, vec![1]), (4, vec![3])]);
         assert_eq!(layout.range(0), (0, 5_460));
         assert_eq!(layout.range(2), (10_922, 16_383));
-        let places: Vec<Place> = (1..=6).map(|port| ("h".to_owned(), port)).collect();
+        let places: Vec<NodeAddress> = (1..=6).map(|port| ("h".to_owned(), port)).collect();
         assert!(layout.text(&places).starts_with("slots 0-5460  primary h:1  replicas h:6\n"));
     }
 

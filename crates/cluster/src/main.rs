@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use braid_client::{Arguments, Connection, Info, TargetOptions};
-use braid_cluster::change::{self, Place};
+use braid_cluster::change::{self, NodeAddress};
 use braid_cluster::cluster::Cluster;
 use braid_cluster::moving::{Plan, Wish};
 use braid_cluster::options::{self, Action, Options, Request};
@@ -102,7 +102,7 @@ fn hand_over(options: &Options, to: Option<&str>, timeout: Duration) -> Result<S
     carry_out(options, "failover", &plan, || change::fail_over(&mut cluster, &primary, &successor, timeout))
 }
 
-fn create(options: &Options, places: &[Place], replicas: usize) -> Result<String, String> {
+fn create(options: &Options, places: &[NodeAddress], replicas: usize) -> Result<String, String> {
     let layout = change::layout(&options.target, places, replicas)?;
     carry_out(options, "create", &layout.text(places), || change::create(&options.target, places, &layout))
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use braid_client::options::Argument;
 use braid_client::{Arguments, TargetOptions};
 
-use crate::change::Place;
+use crate::change::NodeAddress;
 use crate::moving::{By, Wish};
 use crate::slots;
 
@@ -97,7 +97,7 @@ pub enum CutOver {
 /// A cluster that is to be imported.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Import {
-    pub from: Place,
+    pub from: NodeAddress,
     pub user: Option<String>,
     pub password: Option<String>,
     pub cut_over: CutOver,
@@ -111,8 +111,8 @@ pub enum Action {
     Status,
     Failover { to: Option<String>, timeout: Duration },
     Promote { timeout: Duration },
-    Create { places: Vec<Place>, replicas: usize },
-    Add { place: Place, replica_of: Option<String> },
+    Create { places: Vec<NodeAddress>, replicas: usize },
+    Add { place: NodeAddress, replica_of: Option<String> },
     Remove { node: String },
     Move(Wish),
     Import(Import),

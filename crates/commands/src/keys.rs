@@ -10,7 +10,8 @@
 
 use braid_base::{glob, number};
 use braid_engine::background::Answer;
-use braid_engine::{Call, Engine, Row};
+use braid_engine::{Call, Row};
+use braid_keyspace::Keyspace;
 use braid_keyspace::events::KEY_MISS;
 use braid_keyspace::object::Object;
 use braid_keyspace::{Entry, Txn, eviction, scan};
@@ -341,8 +342,8 @@ fn renamenx(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// True if a key is there in another database. The key has to be in the lock set, which holds for all
-/// databases.
+/// True if a key is there in another database. The key has to be in the lock set, which holds for
+/// all databases.
 fn is_in(call: &mut Call, db: u32, key: &[u8]) -> bool {
     let own = call.keyspace.db();
     call.keyspace.set_db(db);
@@ -497,7 +498,8 @@ fn keys(call: &mut Call) -> CommandResult {
     let db = call.keyspace.db();
     if call.keyspace.keyspace().len(db).0 >= MANY_KEYS && call.may_leave(true) {
         let pattern = call.args[1].to_vec();
-        return call.work_in_background(move |engine, answer| walk_keys(engine, answer, db, &pattern));
+        return call
+            .work_in_background(move |engine, answer| walk_keys(&engine.keyspace, answer, db, &pattern));
     }
     let pattern = call.args[1];
     let everything = pattern == b"*";
@@ -516,9 +518,9 @@ fn keys(call: &mut Call) -> CommandResult {
 }
 
 /// Answers KEYS in the background: from shard to shard, each as it is at one moment.
-fn walk_keys(engine: &Engine, answer: Answer, db: u32, pattern: &[u8]) {
+fn walk_keys(keyspace: &Keyspace, answer: Answer, db: u32, pattern: &[u8]) {
     let everything = pattern == b"*";
-    let (keyspace, reader) = (&engine.keyspace, engine.keyspace.reader());
+    let (keyspace, reader) = (keyspace, keyspace.reader());
     let mut reply = answer.buffer();
     let header = reply.begin_array();
     let mut count = 0;

@@ -62,8 +62,8 @@ pub fn rows() -> Rows {
     rows_and(&[])
 }
 
-/// The commands of a server with this configuration: in a group, and in active mode, there are more.
-/// Commands on values that do not merge do not exist in active mode.
+/// The commands of a server with this configuration: in a group, and in active mode, there are
+/// more. Commands on values that do not merge do not exist in active mode.
 pub fn rows_of(config: &Config) -> Rows {
     if config.active_replica() {
         let is_left_out = |family: &&[Row]| {

@@ -128,7 +128,8 @@ fn parse(call: &Call) -> Result<Options, CommandError> {
     Ok(found)
 }
 
-/// A port as stock servers read it: the digits in front; 0, to which nothing connects, if there are none.
+/// A port as stock servers read it: the digits in front; 0, to which nothing connects, if there are
+/// none.
 fn port(text: &[u8]) -> u16 {
     let text = text.trim_ascii_start();
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();

@@ -201,7 +201,8 @@ impl Tester {
         self.with_keys(&[key], |txn| txn.peek(key).map_or("none", |entry| entry.encoding_name()))
     }
 
-    /// Puts an empty set at a key of database 0, whatever commands there are: a value of another type.
+    /// Puts an empty set at a key of database 0, whatever commands there are: a value of another
+    /// type.
     pub fn put_set(&mut self, key: &str) {
         let key = key.as_bytes();
         self.with_keys(&[key], |txn| {

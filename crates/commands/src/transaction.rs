@@ -309,7 +309,8 @@ mod tests {
     fn swapping_expired_keys_in_is_no_change_where_nothing_was() {
         let expired = "SET k v PX 1";
         let wait = || std::thread::sleep(std::time::Duration::from_millis(4));
-        // What database 0 and 1 hold, and whether the transaction of who watches database 0 then runs.
+        // What database 0 and 1 hold, and whether the transaction of who watches database 0 then
+        // runs.
         for (zero, one, runs) in [
             ("", expired, true),
             (expired, expired, true),

@@ -145,9 +145,9 @@ impl Config {
         parse(directive, words, &ParseContext { present: &self.value(index), directory: &directory })
     }
 
-    /// Checks a request that is meant for all nodes of a cluster, as far as that is possible without
-    /// changing anything. Returns the directives' main names and their texts; errors are those of
-    /// [`Config::set_from`].
+    /// Checks a request that is meant for all nodes of a cluster, as far as that is possible
+    /// without changing anything. Returns the directives' main names and their texts; errors are
+    /// those of [`Config::set_from`].
     pub fn check_for_cluster(
         &self,
         origin: Origin,

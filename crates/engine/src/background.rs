@@ -183,8 +183,8 @@ impl Call<'_, '_> {
         tries < TRIES_MAX && session.attention & must_stay == 0 && self.may_leave(true)
     }
 
-    /// The result of [`Call::precompute`] for this command, if it is of this type and the source keys
-    /// have not changed since.
+    /// The result of [`Call::precompute`] for this command, if it is of this type and the source
+    /// keys have not changed since.
     pub fn take_precomputed<T: ObjectType>(&mut self) -> Option<Result<T, CommandError>> {
         let now = self.now();
         let precomputed = self.session.precomputed.as_mut()?;

@@ -19,6 +19,7 @@
 
 pub mod state;
 
+use crate::blocking::state::WaitQueues;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -85,7 +86,7 @@ impl Call<'_, '_> {
         if self.session.serving.is_some() {
             return self.reaches(key);
         }
-        self.session.deny_blocking || !is_awaited(self.engine, self.keyspace, key, kind)
+        self.session.deny_blocking || !is_awaited(&self.engine.wait_queues, self.keyspace, key, kind)
     }
 
     /// True if a key may be read: while a waiter is served, only those under lock.
@@ -210,9 +211,9 @@ pub fn deadline(timeout_ms: Option<i64>, now_ms: i64) -> Result<i64, CommandErro
     }
 }
 
-fn is_awaited(engine: &Engine, keyspace: &Txn<'_>, key: &[u8], kind: Type) -> bool {
+fn is_awaited(wait_queues: &WaitQueues, keyspace: &Txn<'_>, key: &[u8], kind: Type) -> bool {
     let mut behind = 0;
-    while let Some(waiter) = keyspace.next_waiter(&engine.wait_queues, key, behind) {
+    while let Some(waiter) = keyspace.next_waiter(wait_queues, key, behind) {
         if waiter.kind == kind {
             return true;
         }

@@ -21,6 +21,7 @@ pub mod slots;
 pub mod speculative;
 mod transaction;
 
+use braid_spec::CommandTable;
 pub use braid_spec::Reach;
 pub(crate) use journal::note_unit;
 pub use reach::{reach, reach_of};
@@ -170,10 +171,10 @@ fn is_quickly_allowed(request: &Request<'_>, command: &Command, hash: u64, atten
 fn execute_checked(request: &mut Request<'_>, prepared: Prepared, attention: u64) -> Outcome {
     let (engine, args) = (request.engine, request.args);
     let mut mark = request.reply.mark();
-    let command = match resolve(engine, prepared, args) {
+    let command = match resolve(&engine.commands, prepared, args) {
         Ok(command) => command,
         Err(error) => {
-            refuse(request, named(engine, prepared, args), &error);
+            refuse(request, named(&engine.commands, prepared, args), &error);
             finish_reply(request.session, request.reply, mark);
             request.session.forget_precomputed();
             return Outcome::Done;
@@ -296,7 +297,11 @@ fn printable(bytes: &[u8], max: usize) -> &[u8] {
 }
 
 /// The command of a request, checked for arity, or the error.
-fn resolve<'e>(engine: &'e Engine, prepared: Prepared, args: &[&[u8]]) -> Result<&'e Command, CommandError> {
+fn resolve<'e>(
+    commands: &'e CommandTable,
+    prepared: Prepared,
+    args: &[&[u8]],
+) -> Result<&'e Command, CommandError> {
     let Some(id) = prepared.command() else {
         const SHOWN: usize = 128;
         let mut given = Vec::new();
@@ -311,11 +316,11 @@ fn resolve<'e>(engine: &'e Engine, prepared: Prepared, args: &[&[u8]]) -> Result
         let line = [b"ERR unknown command '", name, b"', with args beginning with: ", &given].concat();
         return Err(CommandError::Bytes(line));
     };
-    let mut command = engine.commands.get(id);
+    let mut command = commands.get(id);
     if !command.subcommands.is_empty()
         && let Some(name) = args.get(1)
     {
-        match engine.commands.find_subcommand(command, name) {
+        match commands.find_subcommand(command, name) {
             Some(sub) => command = sub,
             None => {
                 let container = command.spec.name.to_ascii_uppercase();
@@ -332,10 +337,10 @@ fn resolve<'e>(engine: &'e Engine, prepared: Prepared, args: &[&[u8]]) -> Result
 }
 
 /// The command or subcommand that a request names; arity is not checked.
-fn named<'e>(engine: &'e Engine, prepared: Prepared, args: &[&[u8]]) -> Option<&'e Command> {
-    let command = engine.commands.get(prepared.command()?);
+fn named<'e>(commands: &'e CommandTable, prepared: Prepared, args: &[&[u8]]) -> Option<&'e Command> {
+    let command = commands.get(prepared.command()?);
     match args.get(1) {
-        Some(name) if !command.subcommands.is_empty() => engine.commands.find_subcommand(command, name),
+        Some(name) if !command.subcommands.is_empty() => commands.find_subcommand(command, name),
         _ => Some(command),
     }
 }
@@ -345,8 +350,8 @@ fn named<'e>(engine: &'e Engine, prepared: Prepared, args: &[&[u8]]) -> Option<&
 pub fn execute_outside(request: &mut Request<'_>, prepared: Prepared) -> Outcome {
     let (engine, args) = (request.engine, request.args);
     let mark = request.reply.mark();
-    match resolve(engine, prepared, args) {
-        Err(error) => refuse(request, named(engine, prepared, args), &error),
+    match resolve(&engine.commands, prepared, args) {
+        Err(error) => refuse(request, named(&engine.commands, prepared, args), &error),
         Ok(command) => {
             let flags = command.spec.flags;
             // A script that is not busy yet must not be killed by a shutdown.
@@ -411,8 +416,8 @@ fn run_without_keys(request: &mut Request<'_>, command: &Command) {
     session.record.last_command.store(command.id + 1, Relaxed);
 }
 
-/// Errors of EXEC that its client reads as they are: it runs the transaction again elsewhere, later,
-/// or in parts.
+/// Errors of EXEC that its client reads as they are: it runs the transaction again elsewhere,
+/// later, or in parts.
 const SENT_ELSEWHERE: [&[u8]; 6] =
     [b"REDIRECT ", b"CROSSSLOT ", b"MOVED ", b"ASK ", b"TRYAGAIN ", b"CLUSTERDOWN "];
 

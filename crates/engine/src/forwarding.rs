@@ -159,3 +159,6 @@ impl Peer {
         Some(taken)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,7 @@
 
 pub mod state;
 
+use braid_keyspace::Keyspace;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock::Ticks;
@@ -82,19 +83,19 @@ pub fn make_room(engine: &Engine, worker: &mut Worker, now_ms: i64) -> Room {
         on_its_way += victim.bytes;
         freed += victim.bytes;
         if evicted.is_multiple_of(16) {
-            if !give_back(engine, worker) {
+            if !give_back(&engine.keyspace, worker) {
                 return Room::Coming;
             }
             on_its_way = 0;
         }
         if engine.memory.counted_bytes().saturating_sub(on_its_way) <= limit {
-            give_back(engine, worker);
+            give_back(&engine.keyspace, worker);
             engine.memory.over_limit.end(braid_base::clock::unix_ms());
             engine.note_told(now_ms);
             return Room::Enough;
         }
         if freed >= to_free {
-            give_back(engine, worker);
+            give_back(&engine.keyspace, worker);
             engine.note_told(now_ms);
             return Room::Coming;
         }
@@ -125,8 +126,8 @@ impl Engine {
 /// which is allowed between two commands: nothing looked up before is used afterwards.
 ///
 /// False if the thread could not come back in, because a script has stopped the world for long.
-fn give_back(engine: &Engine, worker: &mut Worker) -> bool {
-    let (gate, slot) = (&engine.keyspace.gate, worker.context.slot);
+fn give_back(keyspace: &Keyspace, worker: &mut Worker) -> bool {
+    let (gate, slot) = (&keyspace.gate, worker.context.slot);
     let inside = gate.is_inside(slot);
     if inside {
         gate.leave(slot);
@@ -136,7 +137,7 @@ fn give_back(engine: &Engine, worker: &mut Worker) -> bool {
     }
     if inside {
         worker.context.outside = true;
-        return engine.keyspace.come_in(&mut worker.context);
+        return keyspace.come_in(&mut worker.context);
     }
     true
 }

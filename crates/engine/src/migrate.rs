@@ -442,8 +442,8 @@ impl Engine {
         Some(Payload { bytes, has_next: version + 1 < versions.len() })
     }
 
-    /// Sends the keys and reads what the target says of each. A connection that breaks before it has
-    /// said anything is opened again, once, unless that was a time-out.
+    /// Sends the keys and reads what the target says of each. A connection that breaks before it
+    /// has said anything is opened again, once, unless that was a time-out.
     fn exchange(&self, migration: &Migration, items: &mut [Item]) -> Option<Failure> {
         let target = Target {
             host: migration.host.clone(),

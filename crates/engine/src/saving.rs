@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Saving and loading with the configured settings, log lines, and the figures for INFO.
 
+use braid_scripting::Scripts;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -83,7 +84,7 @@ impl Settings {
             checksum: config.rdbchecksum(),
             sync_pieces: config.rdb_save_incremental_fsync(),
             key_delay: config.rdb_key_save_delay_microseconds(),
-            functions: functions(engine),
+            functions: functions(&engine.scripts),
             is_base: false,
             replication: engine.replication_note(),
         }
@@ -126,7 +127,7 @@ impl Settings {
 
     /// Saves the current functions.
     pub(crate) fn read_functions(&mut self, engine: &Engine) {
-        self.functions = functions(engine);
+        self.functions = functions(&engine.scripts);
     }
 
     /// The format of keys.
@@ -197,8 +198,8 @@ pub fn rdb_format(config: &Config) -> Format {
     Format { target, now_ms: unix_ms() }
 }
 
-fn functions(engine: &Engine) -> Vec<Vec<u8>> {
-    engine.scripts.library_codes()
+fn functions(scripts: &Scripts) -> Vec<Vec<u8>> {
+    scripts.library_codes()
 }
 
 impl Engine {
@@ -328,6 +329,8 @@ impl Engine {
             expired: expired.as_ref(),
             first_db: if manner == Manner::Staged { txn.keyspace().databases() } else { 0 },
             threads: if len.is_some_and(|len| len < CREW_MIN) { 1 } else { config.io_threads() },
+            // A full sync, or what comes after start.
+            stands_back: self.replication.link.has_thread.load(Relaxed),
             progress: &state.progress,
         };
         let mut functions = Vec::new();

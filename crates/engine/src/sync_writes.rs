@@ -51,8 +51,8 @@ impl Engine {
         self.apply_sync_writes();
     }
 
-    /// Disconnects clients that came to the primary that this server was, when they have had time to
-    /// learn of the change. Called by the group's thread from time to time.
+    /// Disconnects clients that came to the primary that this server was, when they have had time
+    /// to learn of the change. Called by the group's thread from time to time.
     pub(crate) fn tend_former_clients(&self) {
         if self.attention.get() & FORMER_PRIMARY == 0 || !self.sync_writes.former.must_go() {
             return;
@@ -221,8 +221,8 @@ impl Engine {
         (waited > self.give_up_ms() * NANOS_PER_MS).then_some(Settled::Uncertain)
     }
 
-    /// Milliseconds after which the outcome of a reply that waits is given up: a slow member has had
-    /// the time to leave the set.
+    /// Milliseconds after which the outcome of a reply that waits is given up: a slow member has
+    /// had the time to leave the set.
     fn give_up_ms(&self) -> u64 {
         u64::from(self.config.sync_timeout_ms()) + u64::from(self.config.lease_time_ms())
     }

@@ -11,8 +11,8 @@ use crate::locks::{LockSet, lock};
 use crate::worker::Worker;
 
 impl Engine {
-    /// Makes a change, tells clients that track keys, wakes the journal's readers and serves clients
-    /// that wait for keys. `worker` has a slot that is free while the world is stopped.
+    /// Makes a change, tells clients that track keys, wakes the journal's readers and serves
+    /// clients that wait for keys. `worker` has a slot that is free while the world is stopped.
     pub(crate) fn change_in_world<R>(
         &self,
         world: World<'_>,

@@ -76,8 +76,8 @@ impl Client {
         })
     }
 
-    /// All keys that begin with `prefix`, by name, and the revision at which they were so: a watch goes
-    /// on from the one after it.
+    /// All keys that begin with `prefix`, by name, and the revision at which they were so: a watch
+    /// goes on from the one after it.
     pub fn get_prefix(&self, prefix: &[u8]) -> Result<(Vec<KeyValue>, i64), Error> {
         self.call("/v3/kv/range", kv::range(prefix), |reply| {
             Ok((KeyValue::decode_all(reply)?, json::revision_of(reply)?))
@@ -102,8 +102,8 @@ impl Client {
         self.call("/v3/kv/txn", transaction.encode(), |reply| transaction.decode(reply))
     }
 
-    /// A new lease. etcd may make it longer than asked for: at least one and a half election timeouts,
-    /// which is 2 s by default.
+    /// A new lease. etcd may make it longer than asked for: at least one and a half election
+    /// timeouts, which is 2 s by default.
     pub fn grant(&self, seconds: u32) -> Result<LeaseId, Error> {
         self.call("/v3/lease/grant", json!({"TTL": json::integer(seconds.into())}), |reply| {
             json::revision_of(reply)?;
@@ -166,9 +166,9 @@ impl Client {
         })
     }
 
-    /// Watches the keys that begin with `prefix`, from a revision on (0: from now on). `pause` is how
-    /// long [`Watch::wait`] waits for a change, and etcd may take no longer to open the watch: 1 s is
-    /// right, less than 500 ms too little.
+    /// Watches the keys that begin with `prefix`, from a revision on (0: from now on). `pause` is
+    /// how long [`Watch::wait`] waits for a change, and etcd may take no longer to open the watch:
+    /// 1 s is right, less than 500 ms too little.
     pub fn watch_prefix(&self, prefix: &[u8], from_revision: i64, pause: Duration) -> Result<Watch, Error> {
         let mut request = kv::range(prefix);
         request["start_revision"] = json::integer(from_revision);
@@ -208,7 +208,8 @@ impl Client {
         decode(&reply).map_err(|reason| Failure::Final(http::wrong(address, &reason)))
     }
 
-    /// Sends a request to the first endpoint that can be reached. One that may have got it is the last.
+    /// Sends a request to the first endpoint that can be reached. One that may have got it is the
+    /// last.
     fn send(
         &self,
         path: &str,
@@ -318,8 +319,8 @@ impl Client {
     }
 }
 
-/// Seconds by which this machine's clock is ahead of the date of a reply that has just come; 0 if it
-/// has none.
+/// Seconds by which this machine's clock is ahead of the date of a reply that has just come; 0 if
+/// it has none.
 fn seconds_ahead_of(response: &Response<Body>) -> i64 {
     let date = response.headers().get("date").and_then(|date| date.to_str().ok());
     let Some(date) = date.and_then(|date| httpdate::parse_http_date(date).ok()) else { return 0 };

@@ -13,8 +13,8 @@ pub struct Endpoints {
 struct Endpoint {
     /// `scheme://host:port`.
     address: String,
-    /// It has answered as an etcd since its last failure. Until then it is given nothing that may be
-    /// executed.
+    /// It has answered as an etcd since its last failure. Until then it is given nothing that may
+    /// be executed.
     is_checked: AtomicBool,
     failures: AtomicU64,
 }

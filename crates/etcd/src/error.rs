@@ -15,8 +15,8 @@ pub enum Error {
     /// etcd refused the request, the login or the certificate. The request was not executed.
     #[error("{0}")]
     Refused(String),
-    /// The answer is not one of etcd's, or not understood. Whether a request was executed is unknown,
-    /// too.
+    /// The answer is not one of etcd's, or not understood. Whether a request was executed is
+    /// unknown, too.
     #[error("{0}")]
     Invalid(String),
     /// The revision is older than etcd's history, which begins at `oldest` (0 if etcd did not say).

@@ -181,8 +181,8 @@ pub fn exchange_failed(address: &str, error: &HttpError) -> Failure {
     if let Some(error) = not_connected(address, error) {
         return Failure::NotSent(error);
     }
-    // A handshake of TLS 1.3 ends on our side before the server has looked at our certificate; what it
-    // has not looked at it has executed nothing for.
+    // A handshake of TLS 1.3 ends on our side before the server has looked at our certificate; what
+    // it has not looked at it has executed nothing for.
     if let Some(tls) = tls_error(error).filter(|tls| is_certificate_error(tls)) {
         return Failure::NotSent(tls_failed(address, tls, true));
     }
@@ -227,8 +227,9 @@ fn message_of(answer: &Value) -> String {
     text("message").or(text("error")).unwrap_or_default().chars().take(300).collect()
 }
 
-/// What a gRPC code below the level of failures means. Only codes that etcd gives before it executes
-/// anything count as refused: "no space" (8), for one, is also said of a change that was made.
+/// What a gRPC code below the level of failures means. Only codes that etcd gives before it
+/// executes anything count as refused: "no space" (8), for one, is also said of a change that was
+/// made.
 fn by_code(address: &str, code: i64, message: &str) -> Failure {
     let text = format!("{address} refuses the request: {message}");
     match code {

@@ -96,8 +96,8 @@ impl Operation {
     }
 }
 
-/// Executed as one: `then` if every comparison holds, `otherwise` if not. etcd refuses a transaction
-/// that changes a key twice.
+/// Executed as one: `then` if every comparison holds, `otherwise` if not. etcd refuses a
+/// transaction that changes a key twice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Transaction {
     pub compares: Vec<Compare>,

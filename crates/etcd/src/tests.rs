@@ -18,8 +18,8 @@ const VERSION: &str = r#"{"etcdserver":"3.4.23","etcdcluster":"3.4.0"}"#;
 /// What a server does with a request for the path.
 type Answer = dyn Fn(&str, &mut TcpStream) + Send + Sync;
 
-/// A server that answers `/version` as etcd does, and all else with `answer`. It counts the requests
-/// that are not for its version.
+/// A server that answers `/version` as etcd does, and all else with `answer`. It counts the
+/// requests that are not for its version.
 fn serve(answer: impl Fn(&str, &mut TcpStream) + Send + Sync + 'static) -> (String, Arc<AtomicUsize>) {
     raw(move |path, socket| match path {
         "/version" => reply(socket, 200, VERSION),

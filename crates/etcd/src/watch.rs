@@ -64,9 +64,9 @@ impl Event {
 /// An open watch. Dropping it ends it. After an error it is over: a new one goes on from
 /// [`Watch::next_revision`].
 ///
-/// etcd says nothing while nothing changes, but for its revision every ten minutes, so silence alone
-/// does not tell a dead connection. A watch ends as soon as any other call of its client finds that
-/// the endpoint fails; a caller that makes no other calls makes one now and then.
+/// etcd says nothing while nothing changes, but for its revision every ten minutes, so silence
+/// alone does not tell a dead connection. A watch ends as soon as any other call of its client
+/// finds that the endpoint fails; a caller that makes no other calls makes one now and then.
 pub struct Watch {
     endpoints: Arc<Endpoints>,
     index: usize,

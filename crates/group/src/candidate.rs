@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A replica's part: whom it follows, when it refuses a primary that has lost its lease, and when it
-//! takes its place.
+//! A replica's part: whom it follows, when it refuses a primary that has lost its lease, and when
+//! it takes its place.
 //!
 //! Before it is promoted it acknowledges nothing for longer than the lease time: by then the old
 //! primary, which may not know that its lease is gone, cannot have its acknowledgements either.
@@ -81,8 +81,8 @@ impl Member {
         let has_everything = local.is_whole || !self.rules.promotes_whole_only;
         let may = (is_member || is_heir) && local.priority > 0 || is_forced;
         if !is_free || !may || !has_everything {
-            // The primary has its lease again; but what may still be committed needs that this server
-            // has acknowledged nothing meanwhile.
+            // The primary has its lease again; but what may still be committed needs that this
+            // server has acknowledged nothing meanwhile.
             following.refuses_since.take_if(|_| is_settled);
             return None;
         }

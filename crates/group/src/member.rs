@@ -211,8 +211,8 @@ impl Member {
     }
 
     /// Decides which member this process is, as soon as the records are known: its former process's
-    /// if that one is in the set, has left its files and had said nothing that is not in them. False
-    /// as long as it is not decided.
+    /// if that one is in the set, has left its files and had said nothing that is not in them.
+    /// False as long as it is not decided.
     fn resume(&mut self, local: &Local) -> bool {
         let Some(snapshot) = &self.snapshot else { return false };
         let former = local.kept.as_ref().map(|run| MemberId::new(&self.id.node, run));
@@ -285,8 +285,8 @@ impl Member {
         if self.snapshot.as_ref().is_some_and(|known| known.revision > snapshot.revision) {
             return;
         }
-        // What it compares is no longer so: it cannot be committed any more. While an answer may come,
-        // that is waited for: it must not be taken for the answer to another transaction.
+        // What it compares is no longer so: it cannot be committed any more. While an answer may
+        // come, that is waited for: it must not be taken for the answer to another transaction.
         let seen =
             snapshot.shard.as_ref().map_or(Expected::Absent, |shard| Expected::Revision(shard.revision));
         if self.pending.as_ref().is_some_and(|pending| !pending.in_flight && pending.expected != seen) {
@@ -318,8 +318,8 @@ impl Member {
             // From a backup: this server knows better.
             return;
         }
-        // What a former process of this member led, or asked to lead, is led anew under another epoch:
-        // answers to that process may still be on their way.
+        // What a former process of this member led, or asked to lead, is led anew under another
+        // epoch: answers to that process may still be on their way.
         let is_new = shard.epoch > self.epoch;
         let is_handed = shard.is_handed_over && self.epoch > 0;
         let is_own = if is_new { is_handed || self.proposed == shard.epoch } else { self.is_primary() };

@@ -59,7 +59,8 @@ impl Member {
         by_lease.max(self.answered_until(members, local))
     }
 
-    /// Chooses a replica to be added to the set, and notes from where on replies have waited for it.
+    /// Chooses a replica to be added to the set, and notes from where on replies have waited for
+    /// it.
     fn choose_joining(&self, leading: &mut Leading, now: u64, local: &Local, shard: &Shard) {
         let is_fresh = |id: &MemberId| {
             let follower = local.follower(id);

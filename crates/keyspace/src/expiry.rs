@@ -2,8 +2,8 @@
 //! Active expiry: removes keys, and members of collections, that are past their expiry even if no
 //! command touches them.
 //!
-//! Each table and each segment keeps a time before which none of its keys expires; a pass only
-//! walks segments where a key is due. Collections whose members expire are listed beside the table
+//! Each table and each segment keeps a time before which none of its keys expires, and so does each
+//! group of shards (`due.rs`); a pass only walks segments where a key is due. Collections whose members expire are listed beside the table
 //! (`member_expiry_index.rs`), in order of time. The work of a call is bounded by `budget` entries
 //! examined, and each shard's lock is held only for that shard's part of it.
 
@@ -24,8 +24,8 @@ pub struct Pass {
     pub complete: bool,
 }
 
-/// Removes keys past their expiry from the shards `first, first + step, ...`, examining about
-/// `budget` entries. Each executing thread calls it for its own share of the shards.
+/// Removes keys past their expiry from the groups of shards `first, first + step, ...` (`due.rs`),
+/// examining about `budget` entries. Each executing thread calls it for its own share.
 pub fn expire_due(
     keyspace: &Keyspace,
     context: &mut Context,
@@ -38,42 +38,60 @@ pub fn expire_due(
     if settings.active_expire_off.load(Relaxed) != 0 || settings.keeps_expired.load(Relaxed) {
         return pass;
     }
-    let shards = (keyspace.shard_count() as u32).saturating_sub(first).div_ceil(step);
-    if shards == 0 {
+    let due = &keyspace.due;
+    let groups = due.groups().saturating_sub(first).div_ceil(step);
+    if groups == 0 {
         return pass;
     }
-    let start = keyspace.sweep.fetch_add(1, Relaxed) as u32 % shards;
+    let start = keyspace.sweep.fetch_add(1, Relaxed) as u32 % groups;
     let mut left = budget;
-    for turn in 0..shards {
-        let index = first + (start + turn) % shards * step;
-        if keyspace.is_hidden(index) {
+    for turn in 0..groups {
+        let group = first + (start + turn) % groups * step;
+        if due.of(group) >= now {
             continue;
         }
-        for (db, table) in keyspace.shard(index).used_tables() {
-            let keys = table.next_expiry().is_some_and(|at| at < now);
-            let members = table.next_member_expiry().is_some_and(|at| at < now);
-            if !keys && !members {
-                continue;
-            }
-            if left == 0 {
-                pass.complete = false;
-                return pass;
-            }
-            if keys {
-                let (looked, removed, complete) = expire_table(keyspace, context, index, db, now, left);
-                left = left.saturating_sub(looked.max(1));
-                pass.removed += removed;
-                pass.complete &= complete;
-            }
-            if members {
-                let (looked, removed) = expire_members(keyspace, context, index, db, now, left);
-                left = left.saturating_sub(looked);
-                pass.members += removed;
-                pass.complete &= table.next_member_expiry().is_none_or(|at| at >= now);
-            }
+        for shard in due.shards_of(group).filter(|&shard| !keyspace.is_hidden(shard)) {
+            expire_shard(keyspace, context, shard, now, &mut left, &mut pass);
+        }
+        due.renew(group, keyspace.shards());
+        if left == 0 && !pass.complete {
+            return pass;
         }
     }
     pass
+}
+
+fn expire_shard(
+    keyspace: &Keyspace,
+    context: &mut Context,
+    shard: u32,
+    now: i64,
+    left: &mut usize,
+    pass: &mut Pass,
+) {
+    for (db, table) in keyspace.shard(shard).used_tables() {
+        let keys = table.next_expiry().is_some_and(|at| at < now);
+        let members = table.next_member_expiry().is_some_and(|at| at < now);
+        if !keys && !members {
+            continue;
+        }
+        if *left == 0 {
+            pass.complete = false;
+            return;
+        }
+        if keys {
+            let (looked, removed, complete) = expire_table(keyspace, context, shard, db, now, *left);
+            *left = left.saturating_sub(looked.max(1));
+            pass.removed += removed;
+            pass.complete &= complete;
+        }
+        if members {
+            let (looked, removed) = expire_members(keyspace, context, shard, db, now, *left);
+            *left = left.saturating_sub(looked);
+            pass.members += removed;
+            pass.complete &= table.next_member_expiry().is_none_or(|at| at >= now);
+        }
+    }
 }
 
 fn expire_table(
@@ -118,15 +136,9 @@ fn expire_members(
     (looked, removed)
 }
 
-/// The earliest time at which a key of these shards, or a member of a collection in them, may
-/// expire.
-pub fn next_due(keyspace: &Keyspace, (first, step): (u32, u32)) -> Option<i64> {
-    (first..keyspace.shard_count() as u32)
-        .step_by(step as usize)
-        .flat_map(|shard| keyspace.shard(shard).used_tables())
-        .flat_map(|(_, table)| [table.next_expiry(), table.next_member_expiry()])
-        .flatten()
-        .min()
+/// A time before which no key expires, nor a member of a collection, if any does.
+pub fn next_due(keyspace: &Keyspace) -> Option<i64> {
+    keyspace.due.earliest()
 }
 
 impl Keyspace {

@@ -27,9 +27,9 @@ pub enum Loss {
     Evicted,
 }
 
-/// What the spelling of a request's name says ([`crate::keyspace::Settings::tells_losses`]): the first
-/// letter is small if a time has come (`dEL`), the last one if memory was short (`DEl`). To all other
-/// readers of the journal it is the same command.
+/// What the spelling of a request's name says ([`crate::keyspace::Settings::tells_losses`]): the
+/// first letter is small if a time has come (`dEL`), the last one if memory was short (`DEl`). To
+/// all other readers of the journal it is the same command.
 pub fn loss_of(name: &[u8]) -> Option<Loss> {
     let (first, rest) = name.split_first()?;
     let (last, middle) = rest.split_last()?;

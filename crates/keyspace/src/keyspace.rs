@@ -14,6 +14,7 @@ use braid_base::slots::Slots;
 use braid_journal::Journal;
 
 use crate::counters::Counters;
+use crate::due::DueTimes;
 use crate::entry::Entry;
 use crate::events::Observer;
 use crate::eviction::Policy;
@@ -155,6 +156,8 @@ pub struct Keyspace {
     pub(crate) is_by_slot: bool,
     /// See `by_slot.rs`.
     pub(crate) hidden: HiddenSlots,
+    /// See `due.rs`.
+    pub(crate) due: DueTimes,
     /// The gate of all executing threads.
     pub gate: Arc<Gate>,
     /// The background thread that frees big values.
@@ -257,6 +260,7 @@ impl Keyspace {
             hasher,
             is_by_slot: false,
             hidden: HiddenSlots::default(),
+            due: DueTimes::new(shape.shards.ilog2()),
             gate: Arc::new(Gate::with_room(shape.threads, shape.threads_max, 2)),
             lazy_free: LazyFree::start(),
             threads_max: shape.threads_max,

@@ -12,6 +12,7 @@ mod by_slot;
 pub mod context;
 pub mod counters;
 pub mod cow_entry;
+mod due;
 pub mod entry;
 pub mod events;
 pub mod eviction;

@@ -238,9 +238,10 @@ impl Reader<'_> {
         Some((shared.ok_or_else(|| copy(entry)), watch))
     }
 
-    /// Passes entries of a slot to `visit`, from `cursor` on, until the values that it returns add up
-    /// to `most`; those with large values are shared instead. Returns the next cursor (`None` at the
-    /// table's end), and the journal's end: what the journal has of these keys before it is in them.
+    /// Passes entries of a slot to `visit`, from `cursor` on, until the values that it returns add
+    /// up to `most`; those with large values are shared instead. Returns the next cursor (`None` at
+    /// the table's end), and the journal's end: what the journal has of these keys before it is in
+    /// them.
     pub fn copy_slot(
         &self,
         slot: u16,

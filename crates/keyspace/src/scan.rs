@@ -99,8 +99,8 @@ pub fn scan(
     0
 }
 
-/// Visits at least `count` entries of a slot in a database from `cursor` on (0 = start), or up to the
-/// slot's end. Returns the next cursor, 0 at the end. As [`scan`] otherwise.
+/// Visits at least `count` entries of a slot in a database from `cursor` on (0 = start), or up to
+/// the slot's end. Returns the next cursor, 0 at the end. As [`scan`] otherwise.
 pub fn scan_slot(
     keyspace: &Keyspace,
     slot: u16,

@@ -34,6 +34,7 @@ impl Keyspace {
                 }
             }
         }
+        self.due.forget();
         old
     }
 
@@ -61,6 +62,7 @@ mod tests {
     use braid_base::hash::KeyHasher;
 
     use super::*;
+    use crate::expiry::expire_due;
     use crate::keyspace::Shape;
     use crate::txn::{KeyRef, NOTHING_EXPIRED};
     use crate::{Context, Txn};
@@ -87,6 +89,16 @@ mod tests {
         assert_eq!(old.keys, 1);
         assert_eq!((keyspace.len(0).0, keyspace.len(2).0), (0, 100));
         assert_eq!(keyspace.drop_staged(&keyspace.gate.close(None)).keys, 0);
+        // What expires in it is found, though nothing of it was known.
+        keyspace.begin_staging(&keyspace.gate.close(None));
+        {
+            let keys = [KeyRef { key: b"due", hash: keyspace.hash(b"due"), write: true }];
+            let mut txn = Txn::lock(&keyspace, &mut context, first, NOTHING_EXPIRED, &keys);
+            assert!(txn.add(b"due", crate::entry::Value::Integer(1), Some(5), None));
+        }
+        assert_eq!(expire_due(&keyspace, &mut context, (0, 1), 10, 100).removed, 0, "not yet");
+        keyspace.publish_staged(&keyspace.gate.close(None));
+        assert_eq!(expire_due(&keyspace, &mut context, (0, 1), 10, 100).removed, 1);
         add(&keyspace, &mut context, first, b"half");
         assert_eq!(keyspace.begin_staging(&keyspace.gate.close(None)).1.keys, 1);
         assert_eq!(keyspace.len(0).0, 0);

@@ -520,11 +520,50 @@ fn active_expiry_keeps_to_its_budget_and_its_shards() {
     }
     assert!(passes > 3 && removed == 3000, "{removed} in {passes}");
     assert_eq!(rig.keyspace.len(0), (1000, 1000));
-    assert_eq!(expiry::next_due(&rig.keyspace, (0, 1)), Some(NOW + 1));
+    assert_eq!(expiry::next_due(&rig.keyspace), Some(NOW + 1));
     let nothing = Pass { complete: true, ..Pass::default() };
     assert_eq!(expiry::expire_due(&rig.keyspace, &mut rig.context, (0, 1), NOW, 50), nothing);
     rig.keyspace.settings.active_expire_off.store(1, std::sync::atomic::Ordering::Relaxed);
     assert_eq!(expiry::expire_due(&rig.keyspace, &mut rig.context, (0, 1), NOW + 5, 50), nothing);
+}
+
+/// A pass has looked at everything, and so knows that nothing is due; each way in which a key or a
+/// member gets an earlier time has the next one find it.
+#[test]
+fn whatever_expires_earlier_is_found_after_a_pass_that_found_nothing() {
+    type Way = (&'static str, fn(&mut Txn<'_>));
+    let ways: &[Way] = &[
+        ("set anew", |txn| txn.set(b"new", Value::string(b"v"), Expiry::At(NOW + 5))),
+        ("set", |txn| txn.set(b"plain", Value::string(b"v"), Expiry::At(NOW + 5))),
+        ("set earlier", |txn| txn.set(b"late", Value::string(b"v"), Expiry::At(NOW + 5))),
+        ("expire", |txn| assert!(txn.set_expiry(b"plain", Some(NOW + 5)))),
+        ("expire earlier", |txn| assert!(txn.set_expiry(b"late", Some(NOW + 5)))),
+        ("load", |txn| assert!(txn.add(b"new", Value::string(b"v"), Some(NOW + 5), None))),
+        ("before the epoch", |txn| assert!(txn.set_expiry(b"late", Some(-7)))),
+    ];
+    // Shards that are groups of their own, and groups of several.
+    for shards in [1, 16, 4096] {
+        for (name, way) in ways {
+            let mut rig = rig(shards, 1);
+            rig.set("plain", "v", Expiry::Clear);
+            rig.set("late", "v", Expiry::At(NOW + 1000));
+            let none = expiry::expire_due(&rig.keyspace, &mut rig.context, (0, 1), NOW, 1000);
+            assert_eq!((none.removed, expiry::next_due(&rig.keyspace)), (0, Some(NOW + 1000)), "{name}");
+            rig.run(&["plain", "late", "new"], way);
+            assert!(expiry::next_due(&rig.keyspace).is_some_and(|at| at <= NOW + 5), "{name}");
+            let pass = expiry::expire_due(&rig.keyspace, &mut rig.context, (0, 1), NOW + 6, 1000);
+            assert_eq!(pass.removed, 1, "{name} with {shards} shards");
+        }
+    }
+    // Renaming takes an expiry to another shard; of the new name nothing was known.
+    let mut rig = rig(4096, 1);
+    for number in 0..200 {
+        rig.set("from", "v", Expiry::At(NOW + 5));
+        let to = format!("to{number}");
+        rig.run(&["from", &to], |txn| assert!(txn.rename(b"from", 0, to.as_bytes())));
+    }
+    let pass = expiry::expire_due(&rig.keyspace, &mut rig.context, (0, 1), NOW + 6, 1000);
+    assert_eq!((pass.removed, pass.complete, expiry::next_due(&rig.keyspace)), (200, true, None));
 }
 
 #[test]

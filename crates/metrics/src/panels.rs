@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! JSON data of the page beyond metrics: replication links, the group and active-active peers, the
-//! slow log, the largest keys and the hottest slots. Key names and arguments must not become labels
+//! cluster, the slow log, the largest keys and the hottest slots. Key names and arguments must not become labels
 //! of metrics.
 
 use std::cmp::Reverse;
 
 use braid_base::clock::unix_ms;
+use braid_base::crc::HASH_SLOTS;
 use braid_commands::cluster::slot_stats::figures;
 use braid_engine::Engine;
+use braid_engine::cluster_map::ClusterView;
 use braid_telemetry::command_log::LogKind;
 use serde_json::{Value, json};
 
@@ -82,6 +84,76 @@ pub fn hot_slots(engine: &Engine) -> Value {
         })
     });
     json!({ "is_counted": engine.counts_slots(), "slots": slots.collect::<Vec<_>>() })
+}
+
+/// Number of ended moves of slots that are shown.
+const ENDED_MOVES_SHOWN: usize = 3;
+
+/// The cluster as this node sees it: shards with their slots and nodes, and moves of slots; null for
+/// a server in none.
+pub fn cluster(engine: &Engine) -> Value {
+    let Some(report) = engine.cluster_report() else { return Value::Null };
+    let view = engine.cluster_view();
+    let shards: Vec<Value> = match &view {
+        Some(view) => view.map.shards.keys().map(|id| shard(view, id)).collect(),
+        None => {
+            let own = json!({ "name": "this server", "address": "", "is_own": true, "is_primary": true, "is_up": true });
+            vec![json!({ "slots": [[0, HASH_SLOTS - 1]], "nodes": [own] })]
+        }
+    };
+    let name = |id: &str| {
+        let node = view.as_ref().and_then(|view| view.map.node(id));
+        node.map_or_else(|| id.to_owned(), |node| node.name.to_string())
+    };
+    let mut ended = 0;
+    let mut moves = engine.slot_moves.all();
+    moves.retain(|one| {
+        let is_over = one.progress().state.is_over();
+        ended += usize::from(is_over);
+        !is_over || ended <= ENDED_MOVES_SHOWN
+    });
+    let moves = moves.iter().map(|one| {
+        let progress = one.progress();
+        json!({
+            "slots": one.slots.ranges(),
+            "source": name(&one.source),
+            "target": name(&one.target),
+            "state": progress.state.name(),
+            "is_over": progress.state.is_over(),
+            "message": progress.message,
+            "keys": progress.keys,
+            "keys_total": progress.keys_total,
+            "behind_bytes": progress.behind,
+            "pause_ms": progress.pause_ms,
+        })
+    });
+    json!({
+        "is_ok": report.is_ok,
+        "epoch": report.epoch,
+        "assigned_slots": report.assigned,
+        "lost_slots": report.lost,
+        "nodes": report.nodes,
+        "failed_nodes": report.failed_nodes,
+        "shards": shards,
+        "moves": moves.collect::<Vec<_>>(),
+    })
+}
+
+fn shard(view: &ClusterView, id: &str) -> Value {
+    let map = &view.map;
+    let nodes = map.members(id).map(|node| {
+        let port = if node.port() == 0 { node.tls_port() } else { node.port() };
+        let host = node.host();
+        json!({
+            "name": &*node.name,
+            "address": if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") },
+            "is_own": node.known.id == view.id,
+            "is_primary": map.is_primary(node),
+            "is_up": node.server.is_some(),
+        })
+    });
+    let slots = map.slots_of(id).map(|own| own.slots.ranges());
+    json!({ "slots": slots.unwrap_or_default(), "nodes": nodes.collect::<Vec<_>>() })
 }
 
 /// The group and its members; null without one.

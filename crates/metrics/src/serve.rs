@@ -175,6 +175,7 @@ fn answer(engine: &Engine, peer: SocketAddr, request: &Request<Incoming>) -> Rep
         "/slowlog" => reply(ok, JSON, panels::slow_log(engine).to_string()),
         "/replication" => reply(ok, JSON, panels::replication(engine).to_string()),
         "/bigkeys" => reply(ok, JSON, panels::big_keys(engine).to_string()),
+        "/cluster" => reply(ok, JSON, panels::cluster(engine).to_string()),
         "/hotslots" => reply(ok, JSON, panels::hot_slots(engine).to_string()),
         "/" => {
             let mut reply = reply(ok, "text/html; charset=utf-8", PAGE);
@@ -184,7 +185,7 @@ fn answer(engine: &Engine, peer: SocketAddr, request: &Request<Incoming>) -> Rep
         _ => reply(
             StatusCode::NOT_FOUND,
             TEXT,
-            "Not found. Paths: / /metrics /health /ready /replication /slowlog /bigkeys /hotslots\n",
+            "Not found. Paths: / /metrics /health /ready /replication /slowlog /bigkeys /cluster /hotslots\n",
         ),
     }
 }

@@ -86,6 +86,23 @@ impl Stream {
         }
     }
 
+    /// As [`Stream::send`], but the kernel may keep the end of it back until more is sent, or
+    /// [`Stream::push`] is called, so that a packet is as large as can be. It is sent in any case,
+    /// even if this process dies.
+    #[inline]
+    pub fn send_with_more_to_come(&mut self, bytes: &[u8]) -> Result<usize, Errno> {
+        match &mut self.tls {
+            None => rustix::net::send(&self.socket, bytes, SendFlags::NOSIGNAL | SendFlags::MORE),
+            Some(tls) => tls.send(&self.socket, bytes),
+        }
+    }
+
+    /// Has the kernel send what it has kept back.
+    pub fn push(&self) {
+        // Other sockets than TCP's keep nothing back.
+        let _ = rustix::net::sockopt::set_tcp_cork(&self.socket, false);
+    }
+
     /// Sends several pieces: bytes taken of all.
     pub fn send_slices(&mut self, slices: &[IoSlice<'_>]) -> Result<usize, Errno> {
         let Some(tls) = &mut self.tls else {
@@ -139,5 +156,54 @@ impl Drop for Stream {
         if let Some(tls) = &mut self.tls {
             tls.close(&self.socket);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::net::{TcpListener, TcpStream};
+    use std::os::unix::net::UnixStream;
+    use std::time::Duration;
+
+    use super::*;
+
+    fn arrives(peer: &mut impl Read, expected: &[u8]) {
+        let mut bytes = vec![0; expected.len()];
+        peer.read_exact(&mut bytes).expect("they arrive");
+        assert_eq!(bytes, expected);
+    }
+
+    #[test]
+    fn what_the_kernel_keeps_back_arrives_when_it_is_told_to_send_it() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let mut peer = TcpStream::connect(listener.local_addr().expect("an address")).expect("a connection");
+        peer.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
+        let (socket, _) = listener.accept().expect("a connection");
+        socket.set_nodelay(true).expect("an option");
+        let mut stream = Stream::new(socket.into(), None);
+        assert_eq!(stream.send_with_more_to_come(b"abc"), Ok(3));
+        stream.push();
+        arrives(&mut peer, b"abc");
+        // What follows takes it along, in order.
+        assert_eq!(stream.send_with_more_to_come(b"def"), Ok(3));
+        assert_eq!(stream.send_with_more_to_come(b"ghi"), Ok(3));
+        assert_eq!(stream.send(b"jkl"), Ok(3));
+        arrives(&mut peer, b"defghijkl");
+        // It is sent in the end even if nobody asks.
+        assert_eq!(stream.send_with_more_to_come(b"mno"), Ok(3));
+        drop(stream);
+        arrives(&mut peer, b"mno");
+        assert_eq!(peer.read(&mut [0]).expect("the end"), 0);
+    }
+
+    #[test]
+    fn a_socket_that_keeps_nothing_back_needs_no_push() {
+        let (ours, mut peer) = UnixStream::pair().expect("a pair of sockets");
+        peer.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
+        let mut stream = Stream::new(ours.into(), None);
+        assert_eq!(stream.send_with_more_to_come(b"abc"), Ok(3));
+        arrives(&mut peer, b"abc");
+        stream.push();
     }
 }

@@ -38,6 +38,7 @@ pub use load::{ExpiredKeys, LoadError, LoadOptions, Loaded, ReplicationNote, loa
 pub use old_forms::OldForms;
 pub use prefetch::{Prefetch, PrefetchReader};
 pub use save::{SaveError, SaveOptions, Saved, save, send_without_keys};
+pub use scheduling::take_short_turns;
 pub use slices::{Slices, Stopped};
 pub use snapshot::{Cut, SnapshotProgress, cut, send_snapshot, write_snapshot};
 pub use state::{Progress, State};

@@ -40,6 +40,8 @@ pub struct LoadOptions<'a> {
     /// Threads that decode values beside the reading one; with fewer than two, the reader does
     /// everything.
     pub threads: usize,
+    /// The threads leave busy processors to others: clients are served beside the load.
+    pub stands_back: bool,
     pub progress: &'a Progress,
 }
 
@@ -158,6 +160,7 @@ pub fn load(
         now: txn.now(),
         slot: txn.context.slot,
         expired: options.expired,
+        stands_back: options.stands_back,
     };
     let loaded = std::thread::scope(|scope| {
         let crew = Crew::start(scope, threads, terms).unwrap_or_else(|error| {

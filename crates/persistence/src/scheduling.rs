@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Short scheduler turns for the thread that writes a snapshot.
+//! Short scheduler turns for threads that work beside those that serve clients: one that writes a
+//! snapshot, and those that load a full sync.
 //!
 //! A thread that waits for a busy processor waits until the running thread's turn is over, some
 //! milliseconds by default. A thread may ask for shorter turns; its share of the processor stays
 //! the same. Linux supports this since 6.12; earlier versions ignore the request.
+//!
+//! Those that load also take a smaller share of a processor that others want, so that clients are
+//! served where primary and replica have one machine, or the replica serves old data meanwhile.
 //!
 //! Invariants behind the `unsafe` here: the structure is that of sched_setattr(2) in its first
 //! version, and its size is passed along.
@@ -22,9 +26,31 @@ struct Attributes {
     period_ns: u64,
 }
 
+/// The length of a short turn, in nanoseconds.
+const SHORT_TURN: u64 = 200_000;
+/// How much nicer than others a thread is that stands back: it gets about a tenth of a processor on
+/// which another one always runs, and all of an idle one.
+const NICER: i32 = 10;
+const NICEST: i32 = 19;
+
+/// Has the calling thread take short turns from now on.
+pub fn take_short_turns() {
+    ask_for_turns_of(SHORT_TURN);
+}
+
+/// As [`take_short_turns`], and has the calling thread leave busy processors to others, for the rest
+/// of its life.
+pub(crate) fn stand_back() {
+    ask_for(SHORT_TURN, NICER);
+}
+
 /// Requests scheduler turns of this many nanoseconds for the calling thread. Correctness does not
 /// depend on whether the kernel grants it.
 pub(crate) fn ask_for_turns_of(nanoseconds: u64) {
+    ask_for(nanoseconds, 0);
+}
+
+fn ask_for(nanoseconds: u64, nicer: i32) {
     #[cfg(target_os = "linux")]
     {
         const SIZE: u32 = size_of::<Attributes>() as u32;
@@ -35,6 +61,7 @@ pub(crate) fn ask_for_turns_of(nanoseconds: u64) {
             return;
         }
         attributes.size = SIZE;
+        attributes.nice = (attributes.nice + nicer).min(NICEST);
         attributes.runtime_ns = nanoseconds;
         // SAFETY: as above; it is only read.
         unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
@@ -45,22 +72,41 @@ pub(crate) fn ask_for_turns_of(nanoseconds: u64) {
 mod tests {
     use super::*;
 
+    /// Policy, niceness and priority of this thread; nothing if the system does not tell.
+    fn read() -> Option<(u32, i32, u32)> {
+        let mut attributes = Attributes::default();
+        let size = size_of::<Attributes>() as u32;
+        // SAFETY: as in the function.
+        let known = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0) };
+        (known == 0).then_some((attributes.policy, attributes.nice, attributes.priority))
+    }
+
     #[test]
     fn nothing_but_the_turns_changes() {
         std::thread::spawn(|| {
-            let read = || {
-                let mut attributes = Attributes::default();
-                let size = size_of::<Attributes>() as u32;
-                // SAFETY: as in the function.
-                let known =
-                    unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0) };
-                (known == 0).then_some((attributes.policy, attributes.nice, attributes.priority))
-            };
             let before = read();
             ask_for_turns_of(200_000);
+            assert_eq!(read(), before);
+            take_short_turns();
             assert_eq!(read(), before);
         })
         .join()
         .unwrap();
+    }
+
+    #[test]
+    fn who_stands_back_is_nicer_and_only_that_thread() {
+        let before = read();
+        std::thread::spawn(move || {
+            stand_back();
+            let expected = before.map(|(policy, nice, priority)| match policy == libc::SCHED_OTHER as u32 {
+                true => (policy, (nice + NICER).min(NICEST), priority),
+                false => (policy, nice, priority),
+            });
+            assert_eq!(read(), expected);
+        })
+        .join()
+        .unwrap();
+        assert_eq!(read(), before);
     }
 }

@@ -4,8 +4,8 @@
 use std::io::{self, Write};
 
 use braid_base::number;
-use braid_containers::lzf::Compressor;
 
+use crate::compression::Compressor;
 use crate::staged::Staged;
 use crate::target::Format;
 
@@ -18,7 +18,7 @@ const INTEGER_TEXT_MAX: usize = 11;
 /// Writes values into a sink.
 pub struct Encoder<W> {
     pub(crate) out: W,
-    pub(crate) compressor: Option<Compressor>,
+    pub(crate) compressor: Option<Box<Compressor>>,
     pub(crate) format: Format,
     /// The buffer of [`Staged`], kept for reuse.
     pub(crate) stage: Vec<u8>,
@@ -32,7 +32,7 @@ impl<W: Write> Encoder<W> {
     pub fn new(out: W, compress: bool) -> Encoder<W> {
         Encoder {
             out,
-            compressor: compress.then(Compressor::new),
+            compressor: compress.then(|| Box::new(Compressor::new())),
             format: Format::default(),
             stage: Vec::new(),
         }

@@ -22,6 +22,7 @@
 //! no clock.
 #![forbid(unsafe_code)]
 
+mod compression;
 mod decode;
 mod dump;
 mod encode;

@@ -22,7 +22,8 @@ struct Sink {
     file: Option<Mutex<std::fs::File>>,
 }
 
-/// Starts logging as configured, if it has not begun. The descriptor that lines go to, which stays open.
+/// Starts logging as configured, if it has not begun. The descriptor that lines go to, which stays
+/// open.
 pub fn install(config: &Arc<Config>) -> Result<RawFd, String> {
     let path = config.logfile();
     let file =
@@ -46,8 +47,8 @@ pub fn install(config: &Arc<Config>) -> Result<RawFd, String> {
     Ok(descriptor)
 }
 
-/// Whether the standard output and the standard error output are one terminal, pipe or file: a reader
-/// would find a line on both twice.
+/// Whether the standard output and the standard error output are one terminal, pipe or file: a
+/// reader would find a line on both twice.
 pub fn is_beside_errors() -> bool {
     let of = |stat: rustix::fs::Stat| (stat.st_dev, stat.st_ino);
     match (rustix::fs::fstat(std::io::stdout()), rustix::fs::fstat(std::io::stderr())) {

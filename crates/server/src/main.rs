@@ -218,7 +218,8 @@ fn define_users(engine: &Engine, loaded: &braid_config::Loaded) -> Result<(), St
         .map_err(|(number, error)| loaded.users[number].place.error(error).to_string())
 }
 
-/// Whether there is something to be loaded. If not, the first clients are not to be told to wait for it.
+/// Whether there is something to be loaded. If not, the first clients are not to be told to wait
+/// for it.
 fn is_load_due(config: &Config) -> bool {
     // Whatever keeps us from looking is for the load to find and to tell.
     config.appendonly() || std::path::Path::new(&*config.dbfilename()).try_exists().unwrap_or(true)

@@ -100,7 +100,8 @@ bit_set! {
         TOUCHES_ALWAYS = 9, "";
         /// Leaves CLIENT CACHING's exception for the next command in place.
         KEEPS_CACHING = 10, "";
-        /// Enabled by `enable-module-command`; other protected commands are by `enable-debug-command`.
+        /// Enabled by `enable-module-command`; other protected commands are by
+        /// `enable-debug-command`.
         MODULE_COMMAND = 11, "";
         /// In an append-only file: selects the database of the commands behind it.
         REPLAY_SELECTS = 12, "";
@@ -201,7 +202,8 @@ impl KeySpec {
         KeySpec::range(index, 0, 1, flags)
     }
 
-    /// Keys from argument `index` to `last` (relative to `index`, or negative from the end) every `step`.
+    /// Keys from argument `index` to `last` (relative to `index`, or negative from the end) every
+    /// `step`.
     pub const fn range(index: i32, last: i32, step: i32, flags: KeyFlags) -> KeySpec {
         KeySpec { flags, begin: Begin::Index(index), find: Find::Range { last, step, limit: 0 }, notes: "" }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The compact notation in which a command's row states its arguments, and the tree that COMMAND DOCS makes
-//! of it.
+//! The compact notation in which a command's row states its arguments, and the tree that COMMAND
+//! DOCS makes of it.
 //!
 //! ```text
 //! key:key#0                     an argument: name, type, and for keys the key specification that covers it

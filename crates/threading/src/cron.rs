@@ -2,12 +2,14 @@
 //! The cron of a loop: expiry, eviction, client timeouts and accounting, at the rate of `hz`. Every
 //! task is bounded, so that clients do not wait for it.
 
+use braid_telemetry::Telemetry;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock::{self, Ticks};
 use braid_base::gate::Entered;
 use braid_clients::attention::{LOADING, MEMORY_LIMIT, PAUSED};
 use braid_clients::client_flags;
+use braid_config::Config;
 use braid_engine::memory::make_room;
 use braid_engine::{Engine, Worker, dispatch};
 use braid_keyspace::expiry;
@@ -73,7 +75,7 @@ impl Cron {
         self.busy = true;
         if self.resting {
             self.end_rest(engine);
-            self.next_ms = self.next_ms.min(clock::unix_ms() + period_ms(engine));
+            self.next_ms = self.next_ms.min(clock::unix_ms() + period_ms(&engine.config));
         }
     }
 
@@ -94,7 +96,7 @@ impl Cron {
         if self.resting {
             self.end_rest(engine);
         }
-        let period = period_ms(engine);
+        let period = period_ms(&engine.config);
         self.next_ms = now_ms + period;
         if engine.debug.cron_paused.load(Relaxed) {
             return;
@@ -144,7 +146,7 @@ impl Cron {
         worker.context.limbo.reclaim_now();
         worker.value_cache.sweep();
         self.visit_clients(engine, clients, now_ms, period);
-        self.release_spare(engine, clients, now_ms);
+        self.release_spare(&engine.telemetry, clients, now_ms);
         let timeouts = engine.config.timeout_seconds() > 0 && !clients.slab.is_empty();
         let quiet = !std::mem::take(&mut self.busy) && engine.attention.get() == 0;
         if quiet && !timeouts && clients.lingering.is_empty() && self.next_ms == now_ms + period {
@@ -159,7 +161,7 @@ impl Cron {
         let rest_ms = if self.slot == 0 { 200 } else { 500 };
         // Over all shards, not only this loop's share: the other loops may have gone to rest before
         // a key there got its expiry.
-        let due = expiry::next_due(&engine.keyspace, (0, 1)).unwrap_or(i64::MAX);
+        let due = expiry::next_due(&engine.keyspace).unwrap_or(i64::MAX);
         self.next_ms = due.min(now_ms.saturating_add(rest_ms)).max(self.next_ms);
         self.resting = true;
         engine.telemetry.threads[self.slot].resting.store(true, Relaxed);
@@ -198,8 +200,8 @@ impl Cron {
     }
 
     /// Frees memory kept for reuse after the loop has had little use for it for a while.
-    fn release_spare(&mut self, engine: &Engine, clients: &mut ClientSet, now_ms: i64) {
-        let stats = &engine.telemetry.threads[self.slot];
+    fn release_spare(&mut self, telemetry: &Telemetry, clients: &mut ClientSet, now_ms: i64) {
+        let stats = &telemetry.threads[self.slot];
         // After a reset of the statistics this looks like much, once.
         let done = stats.executed.get().wrapping_add(stats.writes.get());
         if done.wrapping_sub(std::mem::replace(&mut self.done, done)) > CALM_MAX {
@@ -253,8 +255,8 @@ impl Cron {
 }
 
 /// Milliseconds between two runs of the cron.
-fn period_ms(engine: &Engine) -> i64 {
-    1000 / i64::from(engine.config.hz().clamp(1, 500))
+fn period_ms(config: &Config) -> i64 {
+    1000 / i64::from(config.hz().clamp(1, 500))
 }
 
 #[cfg(test)]

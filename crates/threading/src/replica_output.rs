@@ -25,6 +25,10 @@ use rustix::io::Errno;
 const TURN_BYTES: usize = 1 << 20;
 /// Bytes read at once from a full sync's file.
 const FILE_BYTES: usize = 64 << 10;
+/// As much of a full sync, whose replica can wait longer than clients.
+const FULL_SYNC_TURN_BYTES: u64 = 256 << 10;
+/// For so many turns in a row the end of the stream may be kept back (`SendContext::may_hold`).
+const HOLD_TURNS: u8 = 2;
 /// Milliseconds between heartbeats to a replica that waits for its full sync.
 const HEARTBEAT_MS: i64 = 1000;
 
@@ -41,6 +45,8 @@ pub struct ReplicaOutput {
     packer: Option<Packer>,
     /// It is as soon as `head` has been sent.
     begins_compression: bool,
+    /// Turns for which the kernel has kept bytes back.
+    held_turns: u8,
     last_heartbeat_ms: i64,
     over_soft_limit_since: Option<i64>,
     /// Bytes not sent yet.
@@ -86,6 +92,11 @@ pub struct SendContext<'e> {
     pub now_ms: i64,
     /// How far the journal may be sent.
     pub end: u64,
+    /// Another turn with changes follows soon: the kernel may wait for it with what it is given now,
+    /// since a packet costs much more than the bytes in it.
+    pub may_hold: bool,
+    /// Nothing may be kept back any longer.
+    pub pushes: bool,
     /// This server is a replica without a link to its primary, so its replicas get heartbeats from
     /// here.
     pub is_cut_off: bool,
@@ -101,6 +112,7 @@ impl ReplicaOutput {
             blocked: false,
             packer: None,
             begins_compression: false,
+            held_turns: 0,
             last_heartbeat_ms: now_ms,
             over_soft_limit_since: None,
             behind: 0,
@@ -109,7 +121,8 @@ impl ReplicaOutput {
 
     /// Sends the data that is due, as much as socket and turn allow.
     pub fn advance(&mut self, context: &SendContext<'_>, socket: &mut Stream) -> SendOutcome {
-        let mut sender = Sender { socket, left: TURN_BYTES, packer: self.packer.take(), sent: 0 };
+        let holds = context.may_hold && self.held_turns < HOLD_TURNS;
+        let mut sender = Sender { socket, left: TURN_BYTES, packer: self.packer.take(), sent: 0, holds };
         let mut outcome = loop {
             if let Some(outcome) = self.step(context, &mut sender) {
                 break outcome;
@@ -119,12 +132,21 @@ impl ReplicaOutput {
             outcome = SendOutcome::Blocked;
         }
         if sender.sent > 0 {
+            self.held_turns = if sender.holds { self.held_turns + 1 } else { 0 };
             let net_out = &self.replica.record.net_out;
             net_out.store(net_out.load(Relaxed) + sender.sent, Relaxed);
             context.engine.replication.sent_bytes.fetch_add(sender.sent, Relaxed);
         }
+        if context.pushes && self.held_turns > 0 {
+            sender.socket.push();
+            self.held_turns = 0;
+        }
         self.packer = sender.packer;
         self.blocked = outcome == SendOutcome::Blocked;
+        if self.blocked {
+            // The kernel has enough to send, and goes on by itself.
+            self.held_turns = 0;
+        }
         outcome
     }
 
@@ -206,6 +228,9 @@ impl ReplicaOutput {
             *is_announced = true;
             self.head = format!("$EOF:{mark}\r\n").into_bytes();
             return None;
+        }
+        if sender.sent >= FULL_SYNC_TURN_BYTES {
+            return Some(SendOutcome::More);
         }
         match full_sync.next(id, context.slot) {
             Next::Bytes(piece, from) => match sender.send(&piece[from..]) {
@@ -306,6 +331,11 @@ impl ReplicaOutput {
         hard || now_ms - since > i64::from(limit.soft_seconds) * 1000
     }
 
+    /// True if the kernel may keep bytes back until it is told to send them.
+    pub fn is_holding(&self) -> bool {
+        self.held_turns > 0
+    }
+
     /// True if everything was sent, so that new changes are due at once.
     pub fn is_caught_up(&self) -> bool {
         matches!(self.phase, Phase::Stream) && !self.blocked
@@ -327,6 +357,8 @@ struct Sender<'s> {
     packer: Option<Packer>,
     /// Bytes that the socket has taken.
     sent: u64,
+    /// More is to come soon.
+    holds: bool,
 }
 
 /// Compresses the output of a connection.
@@ -379,7 +411,9 @@ impl Sender<'_> {
     }
 
     fn send_raw(&mut self, bytes: &[u8]) -> Result<usize, SendOutcome> {
-        match self.socket.send(bytes) {
+        let outcome =
+            if self.holds { self.socket.send_with_more_to_come(bytes) } else { self.socket.send(bytes) };
+        match outcome {
             Ok(sent) => {
                 self.sent += sent as u64;
                 Ok(sent)

@@ -23,9 +23,11 @@ pub enum Panel {
     Group,
     /// Only of servers in active mode.
     Active,
+    /// Only of nodes of a cluster.
+    HotSlots,
 }
 
-pub const PANELS: [(Panel, &str); 8] = [
+pub const PANELS: [(Panel, &str); 9] = [
     (Panel::Commands, "commands"),
     (Panel::Clients, "clients"),
     (Panel::SlowLog, "slow log"),
@@ -34,6 +36,7 @@ pub const PANELS: [(Panel, &str); 8] = [
     (Panel::Links, "replication"),
     (Panel::Group, "group"),
     (Panel::Active, "active"),
+    (Panel::HotSlots, "hot slots"),
 ];
 
 /// The column that decides a panel's order, and the direction.
@@ -79,7 +82,9 @@ impl App {
             address,
             view: View::default(),
             panel: Panel::Commands,
-            orders: [Some(Order { column: 1, descending: true }), None, None, None, None, None, None, None],
+            orders: std::array::from_fn(|place| {
+                (place == 0).then_some(Order { column: 1, descending: true })
+            }),
             selected: 0,
             thread: None,
             scroll: 0,
@@ -117,6 +122,7 @@ impl App {
             Panel::Clients => Wish::Clients,
             Panel::SlowLog => Wish::SlowLog,
             Panel::HotKeys => Wish::HotKeys,
+            Panel::HotSlots => Wish::HotSlots,
         }
     }
 
@@ -133,6 +139,7 @@ impl App {
             Panel::Links => panels::links(&self.view),
             Panel::Group => panels::members(&self.view),
             Panel::Active => panels::peers(&self.view),
+            Panel::HotSlots => panels::hot_slots(&self.view),
         };
         if let Some(order) = self.orders[self.place()] {
             sheet.sort(order.column, order.descending);
@@ -149,6 +156,7 @@ impl App {
             Panel::Links => "a primary without replicas",
             Panel::Group => "in no group",
             Panel::Active => "no peers",
+            Panel::HotSlots => "no slot of this node has keys",
             Panel::SlowLog => "nothing was slow (slowlog-log-slower-than)",
             _ => "nothing yet",
         }
@@ -164,6 +172,7 @@ impl App {
         match panel {
             Panel::Group => self.view.group.is_some(),
             Panel::Active => self.view.active.is_some(),
+            Panel::HotSlots => self.view.is_in_cluster,
             _ => true,
         }
     }
@@ -194,7 +203,7 @@ impl App {
             KeyCode::Char(' ' | 'p') => self.paused = !self.paused,
             KeyCode::Char('+') => self.interval = (self.interval * 2).min(INTERVAL_MAX),
             KeyCode::Char('-') => self.interval = (self.interval / 2).max(INTERVAL_MIN),
-            KeyCode::Char(digit @ '1'..='8') => {
+            KeyCode::Char(digit @ '1'..='9') => {
                 let panel = PANELS[digit as usize - '1' as usize].0;
                 if self.has(panel) {
                     self.thread = None;

@@ -19,6 +19,7 @@ pub mod options;
 pub mod panels;
 pub mod sample;
 pub mod screen;
+pub mod slots;
 pub mod view;
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ How:
       --clients           with --once: the clients too
       --help, --version   this text; the version
 
-Keys: 1-6 or Tab choose a panel, Up and Down a thread, Enter shows its clients, Esc goes back, Left and Right choose
+Keys: 1-9 or Tab choose a panel, Up and Down a thread, Enter shows its clients, Esc goes back, Left and Right choose
 the column to sort by, r turns the order round, Space pauses, + and - change the interval, ? helps, q quits.
 
 Exit status of --once: 0; 1 if the server cannot be reached; 2 for a wrong command line.

@@ -356,6 +356,31 @@ pub fn members(view: &View) -> Sheet {
     sheet
 }
 
+/// The slots that have cost most, or those with most keys where cost is not counted.
+pub fn hot_slots(view: &View) -> Sheet {
+    let mut sheet = Sheet::new(&[
+        ("slot", true),
+        ("cpu %", true),
+        ("cpu s", true),
+        ("in/s", true),
+        ("out/s", true),
+        ("keys", true),
+        ("memory", true),
+    ]);
+    for slot in &view.slots {
+        sheet.rows.push(vec![
+            Cell::figure(Some(slot.slot as f64), whole),
+            Cell::figure(slot.share, percent),
+            Cell::figure(slot.cpu_seconds, |seconds| format!("{seconds:.3}")),
+            Cell::figure(slot.input_rate, bytes),
+            Cell::figure(slot.output_rate, bytes),
+            Cell::figure(slot.keys, short),
+            Cell::figure(slot.memory, bytes),
+        ]);
+    }
+    if sheet.rows.is_empty() { sheet } else { sheet.without_empty() }
+}
+
 /// The peers of active-active replication.
 pub fn peers(view: &View) -> Sheet {
     let mut sheet = Sheet::new(&[

@@ -6,6 +6,8 @@ use std::time::Instant;
 use braid_client::process::{self, Task};
 use braid_client::{Connection, Info, Target, Value};
 
+use crate::slots::{SlotFigures, SlotWatch};
+
 /// The data requested beside INFO.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wish {
@@ -14,6 +16,7 @@ pub enum Wish {
     Clients,
     SlowLog,
     HotKeys,
+    HotSlots,
 }
 
 /// A server's replies.
@@ -28,6 +31,8 @@ pub struct Sample {
     pub slow: Vec<SlowEntry>,
     /// `None`: the server does not support it.
     pub hot: Option<Vec<HotKey>>,
+    /// `None`: the server does not support it, or was not asked.
+    pub slots: Option<Vec<SlotFigures>>,
 }
 
 /// The server's process.
@@ -97,6 +102,7 @@ pub struct Sampler {
     connection: Option<Connection>,
     begun: Instant,
     hot_keys: HotKeyWatch,
+    hot_slots: SlotWatch,
 }
 
 /// State of the search for hot keys.
@@ -112,7 +118,7 @@ impl Sampler {
     /// Connects with the first sample.
     pub fn new(target: Target) -> Sampler {
         let hot_keys = HotKeyWatch { no_report: false, cursor: "0".into(), sampled: Vec::new() };
-        Sampler { target, connection: None, begun: Instant::now(), hot_keys }
+        Sampler { target, connection: None, begun: Instant::now(), hot_keys, hot_slots: SlotWatch::default() }
     }
 
     /// Takes a sample. After an error the next one reconnects.
@@ -139,6 +145,7 @@ impl Sampler {
             Wish::Nothing => {}
             Wish::Clients => sample.clients = clients(&connection.expect(&["CLIENT", "LIST"])?.text()),
             Wish::SlowLog => sample.slow = slow_log(connection.expect(&["SLOWLOG", "GET", SLOW_ENTRIES])?),
+            Wish::HotSlots => sample.slots = self.hot_slots.sample(connection)?,
             Wish::HotKeys => {
                 let counts =
                     sample.info.get("maxmemory_policy").is_some_and(|policy| policy.ends_with("-lfu"));

@@ -20,8 +20,9 @@ const FAINT: Style = Style::new().fg(Color::DarkGray);
 const ALARM: Style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
 
 const HELP: &str = "\
-1-8, Tab      commands, clients, slow log, memory, hot keys,
-              replication, group, active (of servers that are)
+1-9, Tab      commands, clients, slow log, memory, hot keys,
+              replication; where there is one a group, active
+              peers, hot slots
 Up, Down      choose a thread
 Enter         its clients; Esc goes back
 Left, Right   choose the column to sort by
@@ -202,6 +203,9 @@ fn draw_panel(frame: &mut Frame<'_>, mut area: Rect, app: &App) {
     let heading = match app.panel {
         Panel::Group => app.view.group.as_ref().map(|group| group.heading()),
         Panel::Active => app.view.active.as_ref().map(|active| active.heading()),
+        Panel::HotSlots if app.view.slots.iter().any(|slot| slot.cpu_seconds.is_none()) => Some(
+            "only keys are counted: cluster-slot-stats-enabled has time and traffic counted, too\n".into(),
+        ),
         _ => None,
     };
     if let Some(heading) = heading {

@@ -11,6 +11,7 @@ use crate::active::ActiveView;
 use crate::group::GroupView;
 use crate::links::{self, LinkRow};
 use crate::sample::Sample;
+use crate::slots::{self, SlotRow};
 
 /// All data on display.
 #[derive(Clone, Debug, Default)]
@@ -33,6 +34,10 @@ pub struct View {
     pub group: Option<GroupView>,
     /// Active-active replication.
     pub active: Option<ActiveView>,
+    /// The server is in cluster mode.
+    pub is_in_cluster: bool,
+    /// The hottest slots, if they were asked for.
+    pub slots: Vec<SlotRow>,
 }
 
 /// Figures of the whole server; rates are per second.
@@ -222,6 +227,12 @@ impl View {
             links: links::links(info),
             group: GroupView::of_info(info),
             active: ActiveView::of_info(info),
+            is_in_cluster: info.number("cluster_enabled") == Some(1.0),
+            slots: slots::between(
+                if since_start { &[] } else { before.slots.as_deref().unwrap_or_default() },
+                after.slots.as_deref().unwrap_or_default(),
+                pair.seconds,
+            ),
         }
     }
 }

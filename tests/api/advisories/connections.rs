@@ -9,7 +9,8 @@ use std::time::Duration;
 use braid_tests::{RawClient, TestServer, Value, request, wait_for, words};
 use socket2::SockRef;
 
-/// CVE-2025-48367: connections that end at once or break the protocol, without end, keep nobody else out.
+/// CVE-2025-48367: connections that end at once or break the protocol, without end, keep nobody
+/// else out.
 #[test]
 fn protocol_errors_of_strangers_keep_nobody_out() {
     let server = TestServer::start(&["--requirepass", "secret", "--io-threads", "2"]);
@@ -20,7 +21,8 @@ fn protocol_errors_of_strangers_keep_nobody_out() {
             scope.spawn(move || {
                 while !stop.load(Ordering::Relaxed) {
                     let Ok(socket) = TcpStream::connect(server.address()) else { continue };
-                    // Gone before it is accepted, or while its request is read: with a reset, not an end.
+                    // Gone before it is accepted, or while its request is read: with a reset, not
+                    // an end.
                     SockRef::from(&socket).set_linger(Some(Duration::ZERO)).expect("a socket");
                     if let (1.., Ok(mut client)) = (kind, RawClient::from_tcp(socket)) {
                         let _ = client.try_send(b"*1\r\n$x\r\n");
@@ -84,7 +86,8 @@ fn empty_requests_are_nothing() {
         let mut client = server.connect();
         client.send(line.as_bytes());
         client.send(&request("PING"));
-        // An error or nothing, then the connection's end or another error; the server is there in any case.
+        // An error or nothing, then the connection's end or another error; the server is there in
+        // any case.
         let _ = client.try_read();
         server.connect().ok("AUTH secret");
     }
@@ -143,7 +146,8 @@ fn a_script_cannot_forge_replies() {
     }
 }
 
-/// CVE-2026-23479: clients that wait are closed for want of memory at the moment in which they are served.
+/// CVE-2026-23479: clients that wait are closed for want of memory at the moment in which they are
+/// served.
 #[test]
 fn clients_that_are_served_and_shed_at_once() {
     const CLIENTS: usize = 24;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Commands that Braid does not have yet; not enabled. A line moves to its own family when its command
-//! exists.
+//! Commands that Braid does not have yet; not enabled. A line moves to its own family when its
+//! command exists.
 
 use crate::family::Family;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Commands and options that the stock server of a distribution does not know yet, each with the peer that
-//! does.
+//! Commands and options that the stock server of a distribution does not know yet, each with the
+//! peer that does.
 
 use crate::family::Family;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Lua scripts: fixed texts over random keys and values. What differs is what the server makes of them.
+//! Lua scripts: fixed texts over random keys and values. What differs is what the server makes of
+//! them.
 
 use crate::family::Family;
 

@@ -12,7 +12,7 @@ use braid_tests::{RawClient, Value, words};
 use fastrand::Rng;
 
 use super::asking::connect;
-use super::ledger::{Kind, Operation, What};
+use super::ledger::{ElementKind, Operation, What};
 
 const CLIENTS_EACH: usize = 2;
 const PAUSE: Duration = Duration::from_millis(3);
@@ -69,7 +69,7 @@ impl Clients {
 
 /// An element that this client has added.
 struct Known {
-    kind: Kind,
+    kind: ElementKind,
     key: String,
     element: u64,
     /// Of a stream's entry.
@@ -126,7 +126,7 @@ impl Client {
     }
 
     /// Sends a command and notes it, unless it was refused. The reply, if it was done.
-    fn note(&mut self, kind: Kind, key: &str, what: What, line: &str) -> Option<Value> {
+    fn note(&mut self, kind: ElementKind, key: &str, what: What, line: &str) -> Option<Value> {
         let reply = self.send(line);
         if reply.as_ref().is_some_and(Value::is_error) {
             return None;
@@ -137,22 +137,22 @@ impl Client {
     }
 
     fn add(&mut self) {
-        let kind = Kind::WITH_ELEMENTS[self.random.usize(..Kind::WITH_ELEMENTS.len())];
+        let kind = ElementKind::WITH_ELEMENTS[self.random.usize(..ElementKind::WITH_ELEMENTS.len())];
         let element = self.values.fetch_add(1, Relaxed) + 1;
         let key = match kind {
             // Each element is a key of its own.
-            Kind::Key => format!("key:{}:{element}", self.round),
+            ElementKind::Key => format!("key:{}:{element}", self.round),
             _ => self.key(kind.name()),
         };
         let line = match kind {
-            Kind::Set => format!("SADD {key} {element}"),
-            Kind::Hash => format!("HSET {key} {element} x"),
-            Kind::SortedSet => format!("ZADD {key} {} {element}", self.random.u8(..)),
-            Kind::List if self.random.bool() => format!("LPUSH {key} {element}"),
-            Kind::List => format!("RPUSH {key} {element}"),
-            Kind::Stream => format!("XADD {key} * e {element}"),
-            Kind::Key => format!("SET {key} {element}"),
-            Kind::Counter => unreachable!("it has no elements"),
+            ElementKind::Set => format!("SADD {key} {element}"),
+            ElementKind::Hash => format!("HSET {key} {element} x"),
+            ElementKind::SortedSet => format!("ZADD {key} {} {element}", self.random.u8(..)),
+            ElementKind::List if self.random.bool() => format!("LPUSH {key} {element}"),
+            ElementKind::List => format!("RPUSH {key} {element}"),
+            ElementKind::Stream => format!("XADD {key} * e {element}"),
+            ElementKind::Key => format!("SET {key} {element}"),
+            ElementKind::Counter => unreachable!("it has no elements"),
         };
         if let Some(reply) = self.note(kind, &key, What::Add(element), &line) {
             self.known.push(Known { kind, key, element, id: reply.text() });
@@ -167,12 +167,12 @@ impl Client {
         let place = self.random.usize(..self.known.len());
         let Known { kind, key, element, id } = self.known.swap_remove(place);
         let line = match kind {
-            Kind::Set => format!("SREM {key} {element}"),
-            Kind::Hash => format!("HDEL {key} {element}"),
-            Kind::SortedSet => format!("ZREM {key} {element}"),
-            Kind::List => format!("LREM {key} 1 {element}"),
-            Kind::Stream => format!("XDEL {key} {id}"),
-            Kind::Key | Kind::Counter => format!("DEL {key}"),
+            ElementKind::Set => format!("SREM {key} {element}"),
+            ElementKind::Hash => format!("HDEL {key} {element}"),
+            ElementKind::SortedSet => format!("ZREM {key} {element}"),
+            ElementKind::List => format!("LREM {key} 1 {element}"),
+            ElementKind::Stream => format!("XDEL {key} {id}"),
+            ElementKind::Key | ElementKind::Counter => format!("DEL {key}"),
         };
         // What was lost when the server was killed may be removed in vain.
         self.note(kind, &key, What::Remove(element), &line);
@@ -198,7 +198,7 @@ impl Client {
                 (key.clone(), format!("ZINCRBY {key} {by} f"))
             }
         };
-        self.note(Kind::Counter, &key, What::Count(by), &line);
+        self.note(ElementKind::Counter, &key, What::Count(by), &line);
     }
 
     /// Something that others get in the way of: all must agree, no more.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What clients did, and the judgement of what regions hold in the end.
 //!
-//! Elements are unique, and each is removed by the client that has added it at most. So one that was
-//! added and that nobody tried to remove is there, and one whose removal was acknowledged is not.
-//! Writes without an answer, and those that a kill may have taken along, may have happened or not.
+//! Elements are unique, and each is removed by the client that has added it at most. So one that
+//! was added and that nobody tried to remove is there, and one whose removal was acknowledged is
+//! not. Writes without an answer, and those that a kill may have taken along, may have happened or
+//! not.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -13,7 +14,7 @@ use braid_tests::Value;
 use super::asking::reply;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Kind {
+pub enum ElementKind {
     Set,
     Hash,
     SortedSet,
@@ -24,19 +25,25 @@ pub enum Kind {
     Counter,
 }
 
-impl Kind {
-    pub const WITH_ELEMENTS: [Kind; 6] =
-        [Kind::Set, Kind::Hash, Kind::SortedSet, Kind::List, Kind::Stream, Kind::Key];
+impl ElementKind {
+    pub const WITH_ELEMENTS: [ElementKind; 6] = [
+        ElementKind::Set,
+        ElementKind::Hash,
+        ElementKind::SortedSet,
+        ElementKind::List,
+        ElementKind::Stream,
+        ElementKind::Key,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Set => "set",
-            Kind::Hash => "hash",
-            Kind::SortedSet => "sortedset",
-            Kind::List => "list",
-            Kind::Stream => "stream",
-            Kind::Key => "key",
-            Kind::Counter => "counter",
+            ElementKind::Set => "set",
+            ElementKind::Hash => "hash",
+            ElementKind::SortedSet => "sortedset",
+            ElementKind::List => "list",
+            ElementKind::Stream => "stream",
+            ElementKind::Key => "key",
+            ElementKind::Counter => "counter",
         }
     }
 }
@@ -51,7 +58,7 @@ pub enum What {
 #[derive(Clone, Debug)]
 pub struct Operation {
     pub region: usize,
-    pub kind: Kind,
+    pub kind: ElementKind,
     pub key: String,
     pub what: What,
     /// When it was acknowledged, in microseconds; nothing if it was not.
@@ -96,8 +103,8 @@ struct Expected {
     most: u64,
 }
 
-fn expected(operations: &[Operation], kills: &[Kill]) -> BTreeMap<(Kind, String), Expected> {
-    let mut all: BTreeMap<(Kind, String), Expected> = BTreeMap::new();
+fn expected(operations: &[Operation], kills: &[Kill]) -> BTreeMap<(ElementKind, String), Expected> {
+    let mut all: BTreeMap<(ElementKind, String), Expected> = BTreeMap::new();
     for operation in operations {
         let entry = all.entry((operation.kind, operation.key.clone())).or_default();
         let is_certain = operation.is_certain(kills);
@@ -130,18 +137,18 @@ fn numbers(values: &[Value]) -> Vec<u64> {
 }
 
 /// The elements that a key holds.
-fn held(kind: Kind, key: &str, server: IpAddr) -> Vec<u64> {
+fn held(kind: ElementKind, key: &str, server: IpAddr) -> Vec<u64> {
     let line = match kind {
-        Kind::Set => format!("SMEMBERS {key}"),
-        Kind::Hash => format!("HKEYS {key}"),
-        Kind::SortedSet => format!("ZRANGE {key} 0 -1"),
-        Kind::List => format!("LRANGE {key} 0 -1"),
-        Kind::Stream => format!("XRANGE {key} - +"),
-        Kind::Key | Kind::Counter => format!("MGET {key}"),
+        ElementKind::Set => format!("SMEMBERS {key}"),
+        ElementKind::Hash => format!("HKEYS {key}"),
+        ElementKind::SortedSet => format!("ZRANGE {key} 0 -1"),
+        ElementKind::List => format!("LRANGE {key} 0 -1"),
+        ElementKind::Stream => format!("XRANGE {key} - +"),
+        ElementKind::Key | ElementKind::Counter => format!("MGET {key}"),
     };
     let reply = reply(server, &line).unwrap_or_else(|| panic!("no answer to {line}"));
     let elements = reply.elements().unwrap_or_default();
-    if kind != Kind::Stream {
+    if kind != ElementKind::Stream {
         return numbers(elements);
     }
     // ID, and fields with values.
@@ -164,7 +171,7 @@ pub fn judge(operations: &[Operation], kills: &[Kill], server: IpAddr) -> Findin
     let writes = operations.iter().filter(|operation| operation.is_certain(kills)).count();
     let mut found = Findings { writes, unknown: operations.len() - writes, ..Findings::default() };
     for ((kind, key), expected) in expected(operations, kills) {
-        if kind == Kind::Counter {
+        if kind == ElementKind::Counter {
             compare_sum(&mut found, &key, &expected, sum(&key, server));
         } else {
             compare(&mut found, &key, &expected, &held(kind, &key, server));
@@ -199,7 +206,8 @@ fn compare(found: &mut Findings, key: &str, expected: &Expected, held: &[u64]) {
 #[test]
 fn what_is_lost_or_back_is_found() {
     let kills = [Kill { region: 1, safe: 100, at: 200 }];
-    let operation = |region, what, done| Operation { region, kind: Kind::Set, key: "k".into(), what, done };
+    let operation =
+        |region, what, done| Operation { region, kind: ElementKind::Set, key: "k".into(), what, done };
     let operations = [
         operation(0, What::Add(1), Some(150)),
         operation(1, What::Add(2), Some(100)),
@@ -211,7 +219,7 @@ fn what_is_lost_or_back_is_found() {
         operation(1, What::Remove(6), Some(150)),
     ];
     let all = expected(&operations, &kills);
-    let expected = &all[&(Kind::Set, "k".to_owned())];
+    let expected = &all[&(ElementKind::Set, "k".to_owned())];
     for (held, violations) in [
         (&[1, 2][..], 0),
         (&[1, 2, 3, 4, 6], 0),
@@ -225,10 +233,11 @@ fn what_is_lost_or_back_is_found() {
         compare(&mut found, "k", expected, held);
         assert_eq!(found.violations.len(), violations, "{held:?}: {:?}", found.violations);
     }
-    let count = |region, done| Operation { kind: Kind::Counter, ..operation(region, What::Count(5), done) };
+    let count =
+        |region, done| Operation { kind: ElementKind::Counter, ..operation(region, What::Count(5), done) };
     let operations = [count(0, Some(1)), count(0, None), count(1, Some(150)), count(1, Some(250))];
     let all = self::expected(&operations, &kills);
-    let expected = &all[&(Kind::Counter, "k".to_owned())];
+    let expected = &all[&(ElementKind::Counter, "k".to_owned())];
     for (sum, violations) in [(9, 1), (10, 0), (20, 0), (21, 1)] {
         let mut found = Findings::default();
         compare_sum(&mut found, "k", expected, sum);

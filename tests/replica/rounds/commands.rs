@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Which commands a set of servers is sent: those that all of them know.
 
-use super::servers::Kind;
+use super::servers::ServerKind;
 use crate::families::FAMILIES;
 use crate::family::Family;
 
@@ -36,7 +36,7 @@ pub struct Commands {
 
 impl Commands {
     /// What servers of these kinds share.
-    pub fn of(kinds: &[Kind]) -> Commands {
+    pub fn of(kinds: &[ServerKind]) -> Commands {
         let mut stock: Vec<&str> =
             kinds.iter().filter(|kind| !kind.is_under_test).map(|kind| kind.name.as_str()).collect();
         stock.sort_unstable();

@@ -11,7 +11,7 @@ use crate::proxy::Proxy;
 
 /// A kind of server.
 #[derive(Clone)]
-pub struct Kind {
+pub struct ServerKind {
     /// None: the program under test.
     peer: Option<Peer>,
     /// As `Peer::version` has it.
@@ -20,19 +20,19 @@ pub struct Kind {
 }
 
 /// The kinds that this machine has, first that under test.
-pub fn kinds() -> Vec<Kind> {
-    let under_test = Kind { peer: None, name: "under test".into(), is_under_test: true };
+pub fn kinds() -> Vec<ServerKind> {
+    let under_test = ServerKind { peer: None, name: "under test".into(), is_under_test: true };
     let stock = peers().into_iter().map(|peer| {
         let name = peer.version.clone();
-        Kind { peer: Some(peer), name, is_under_test: false }
+        ServerKind { peer: Some(peer), name, is_under_test: false }
     });
     std::iter::once(under_test).chain(stock).collect()
 }
 
-impl Kind {
+impl ServerKind {
     /// Whether it reads the full syncs of another kind. A stock server reads those of its own
     /// version, and of Redis 7.0 if it is newer.
-    pub fn can_follow(&self, other: &Kind) -> bool {
+    pub fn can_follow(&self, other: &ServerKind) -> bool {
         self.is_under_test
             || other.is_under_test
             || self.name == other.name
@@ -42,7 +42,7 @@ impl Kind {
 
 /// A server that may be restarted.
 pub struct Node {
-    pub kind: Kind,
+    pub kind: ServerKind,
     pub port: u16,
     /// What replicas reach it by.
     pub proxy: Proxy,
@@ -57,7 +57,7 @@ pub struct Node {
 impl Node {
     /// Starts a server with some random settings. `rdb_target`: whom one under test writes full
     /// syncs for.
-    pub fn start(kind: Kind, rdb_target: Option<&str>, random: &mut fastrand::Rng) -> Node {
+    pub fn start(kind: ServerKind, rdb_target: Option<&str>, random: &mut fastrand::Rng) -> Node {
         let folder = tempfile::tempdir().expect("a folder");
         let port = free_port();
         let mut pick = |some: &[&str]| some[random.usize(..some.len())].to_owned();
@@ -164,7 +164,7 @@ impl Node {
     }
 }
 
-fn start(kind: &Kind, port: u16, arguments: &[String], follows: Option<u16>) -> TestServer {
+fn start(kind: &ServerKind, port: u16, arguments: &[String], follows: Option<u16>) -> TestServer {
     let mut arguments = arguments.to_vec();
     if let Some(follows) = follows {
         arguments.extend(["--replicaof".to_owned(), "127.0.0.1".to_owned(), follows.to_string()]);

@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, HashMap};
 
 use braid_client::{Connection, Value};
 
-use super::kinds::Kind;
+use super::kinds::KeyKind;
 
 /// A value. Equal on two servers if clients see the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Content {
     /// As TYPE tells it.
     pub type_name: String,
-    /// A string's value, or a HyperLogLog's count; elements in their order, or in the alphabet's for
-    /// sets and hashes; fields, members and IDs are followed by what they have.
+    /// A string's value, or a HyperLogLog's count; elements in their order, or in the alphabet's
+    /// for sets and hashes; fields, members and IDs are followed by what they have.
     pub items: Vec<String>,
 }
 
@@ -32,13 +32,13 @@ impl Content {
     }
 
     /// The unique elements of a key of this kind, and how often each is there.
-    pub fn elements(&self, kind: Kind) -> HashMap<u64, usize> {
-        let step = if matches!(kind, Kind::Set | Kind::List) { 1 } else { 2 };
-        let first = usize::from(kind == Kind::Stream);
+    pub fn elements(&self, kind: KeyKind) -> HashMap<u64, usize> {
+        let step = if matches!(kind, KeyKind::Set | KeyKind::List) { 1 } else { 2 };
+        let first = usize::from(kind == KeyKind::Stream);
         let mut found = HashMap::new();
         for item in self.items.iter().skip(first).step_by(step) {
             let text =
-                if kind == Kind::Stream { item.strip_prefix("e ").unwrap_or("") } else { item.as_str() };
+                if kind == KeyKind::Stream { item.strip_prefix("e ").unwrap_or("") } else { item.as_str() };
             if let Ok(element) = text.parse() {
                 *found.entry(element).or_default() += 1;
             }
@@ -90,7 +90,7 @@ pub fn read(connection: &mut Connection, prefix: &str) -> Result<Contents, Strin
         for key in parts.next().map(Value::elements).unwrap_or_default() {
             let key = key.text();
             let Some(name) = key.strip_prefix(prefix) else { continue };
-            let Some(kind) = Kind::of_key(name) else { continue };
+            let Some(kind) = KeyKind::of_key(name) else { continue };
             if let Some(content) = read_key(connection, &key, kind)? {
                 contents.insert(name.to_owned(), content);
             }
@@ -113,13 +113,13 @@ fn text(value: &Value) -> String {
     }
 }
 
-fn read_key(connection: &mut Connection, key: &str, kind: Kind) -> Result<Option<Content>, String> {
+fn read_key(connection: &mut Connection, key: &str, kind: KeyKind) -> Result<Option<Content>, String> {
     let type_name = ask(connection, &["TYPE", key])?.text();
     let texts = |value: Value| value.elements().iter().map(text).collect::<Vec<_>>();
     let items = match type_name.as_str() {
         "none" => return Ok(None),
         // Equal counters may have different bytes: sparse here, dense there.
-        "string" if kind == Kind::HyperLogLog => vec![ask(connection, &["PFCOUNT", key])?.text()],
+        "string" if kind == KeyKind::HyperLogLog => vec![ask(connection, &["PFCOUNT", key])?.text()],
         "string" => vec![text(&ask(connection, &["GET", key])?)],
         "list" => texts(ask(connection, &["LRANGE", key, "0", "-1"])?),
         "set" => sorted(texts(ask(connection, &["SMEMBERS", key])?), 1),

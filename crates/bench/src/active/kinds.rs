@@ -3,7 +3,7 @@
 
 /// What a key is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum KeyKind {
     /// SET of values that nobody else sets.
     String,
     /// INCRBY.
@@ -30,83 +30,86 @@ pub enum Kind {
     Mixed,
 }
 
-impl Kind {
-    pub const ALL: [Kind; 14] = [
-        Kind::String,
-        Kind::Counter,
-        Kind::FloatCounter,
-        Kind::HashCounter,
-        Kind::ScoreCounter,
-        Kind::Hash,
-        Kind::Set,
-        Kind::SortedSet,
-        Kind::List,
-        Kind::Stream,
-        Kind::HyperLogLog,
-        Kind::Deleted,
-        Kind::Transaction,
-        Kind::Mixed,
+impl KeyKind {
+    pub const ALL: [KeyKind; 14] = [
+        KeyKind::String,
+        KeyKind::Counter,
+        KeyKind::FloatCounter,
+        KeyKind::HashCounter,
+        KeyKind::ScoreCounter,
+        KeyKind::Hash,
+        KeyKind::Set,
+        KeyKind::SortedSet,
+        KeyKind::List,
+        KeyKind::Stream,
+        KeyKind::HyperLogLog,
+        KeyKind::Deleted,
+        KeyKind::Transaction,
+        KeyKind::Mixed,
     ];
 
     /// The first part of its keys' names, behind the run's prefix.
     pub fn tag(self) -> &'static str {
         match self {
-            Kind::String => "string",
-            Kind::Counter => "counter",
-            Kind::FloatCounter => "float",
-            Kind::HashCounter => "hashcounter",
-            Kind::ScoreCounter => "score",
-            Kind::Hash => "hash",
-            Kind::Set => "set",
-            Kind::SortedSet => "sortedset",
-            Kind::List => "list",
-            Kind::Stream => "stream",
-            Kind::HyperLogLog => "hyperloglog",
-            Kind::Deleted => "once",
-            Kind::Transaction => "transaction",
-            Kind::Mixed => "mixed",
+            KeyKind::String => "string",
+            KeyKind::Counter => "counter",
+            KeyKind::FloatCounter => "float",
+            KeyKind::HashCounter => "hashcounter",
+            KeyKind::ScoreCounter => "score",
+            KeyKind::Hash => "hash",
+            KeyKind::Set => "set",
+            KeyKind::SortedSet => "sortedset",
+            KeyKind::List => "list",
+            KeyKind::Stream => "stream",
+            KeyKind::HyperLogLog => "hyperloglog",
+            KeyKind::Deleted => "once",
+            KeyKind::Transaction => "transaction",
+            KeyKind::Mixed => "mixed",
         }
     }
 
     /// Its name in tables.
     pub fn title(self) -> &'static str {
         match self {
-            Kind::String => "strings (SET)",
-            Kind::Counter => "counters (INCRBY)",
-            Kind::FloatCounter => "counters (INCRBYFLOAT)",
-            Kind::HashCounter => "counters (HINCRBY)",
-            Kind::ScoreCounter => "counters (ZINCRBY)",
-            Kind::Hash => "hash fields",
-            Kind::Set => "set members",
-            Kind::SortedSet => "sorted set members",
-            Kind::List => "list elements",
-            Kind::Stream => "stream entries",
-            Kind::HyperLogLog => "HyperLogLogs",
-            Kind::Deleted => "whole keys (DEL)",
-            Kind::Transaction => "transactions",
-            Kind::Mixed => "mixed commands",
+            KeyKind::String => "strings (SET)",
+            KeyKind::Counter => "counters (INCRBY)",
+            KeyKind::FloatCounter => "counters (INCRBYFLOAT)",
+            KeyKind::HashCounter => "counters (HINCRBY)",
+            KeyKind::ScoreCounter => "counters (ZINCRBY)",
+            KeyKind::Hash => "hash fields",
+            KeyKind::Set => "set members",
+            KeyKind::SortedSet => "sorted set members",
+            KeyKind::List => "list elements",
+            KeyKind::Stream => "stream entries",
+            KeyKind::HyperLogLog => "HyperLogLogs",
+            KeyKind::Deleted => "whole keys (DEL)",
+            KeyKind::Transaction => "transactions",
+            KeyKind::Mixed => "mixed commands",
         }
     }
 
     /// The kind of a key, by its name without the prefix.
-    pub fn of_key(name: &str) -> Option<Kind> {
+    pub fn of_key(name: &str) -> Option<KeyKind> {
         let tag = name.split(':').next()?;
-        Kind::ALL.into_iter().find(|kind| kind.tag() == tag)
+        KeyKind::ALL.into_iter().find(|kind| kind.tag() == tag)
     }
 
     /// Whether its keys hold unique elements.
     pub fn has_elements(self) -> bool {
-        matches!(self, Kind::Hash | Kind::Set | Kind::SortedSet | Kind::List | Kind::Stream)
+        matches!(self, KeyKind::Hash | KeyKind::Set | KeyKind::SortedSet | KeyKind::List | KeyKind::Stream)
     }
 
     /// Whether its keys hold sums.
     pub fn counts(self) -> bool {
-        matches!(self, Kind::Counter | Kind::FloatCounter | Kind::HashCounter | Kind::ScoreCounter)
+        matches!(
+            self,
+            KeyKind::Counter | KeyKind::FloatCounter | KeyKind::HashCounter | KeyKind::ScoreCounter
+        )
     }
 }
 
 /// The name of a key without the run's prefix.
-pub fn name(kind: Kind, key: u32) -> String {
+pub fn name(kind: KeyKind, key: u32) -> String {
     format!("{}:{key}", kind.tag())
 }
 
@@ -121,9 +124,9 @@ mod tests {
 
     #[test]
     fn tags_are_told_apart() {
-        for kind in Kind::ALL {
-            assert_eq!(Kind::of_key(&name(kind, 3)), Some(kind));
+        for kind in KeyKind::ALL {
+            assert_eq!(KeyKind::of_key(&name(kind, 3)), Some(kind));
         }
-        assert_eq!(Kind::of_key("lag:0:1"), None);
+        assert_eq!(KeyKind::of_key("lag:0:1"), None);
     }
 }

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::contents::{Content, Contents};
-use super::kinds::{Kind, name, second};
+use super::kinds::{KeyKind, name, second};
 
 /// What was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub enum What {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Note {
     pub server: usize,
-    pub kind: Kind,
+    pub kind: KeyKind,
     pub key: u32,
     pub what: What,
     /// Microseconds since the start: when it was sent, and acknowledged.
@@ -83,9 +83,9 @@ pub fn judge(
     notes: &[Note],
     contents: &[Contents],
     cuts: &[(u64, u64, Vec<bool>)],
-) -> BTreeMap<Kind, Verdict> {
-    let mut verdicts: BTreeMap<Kind, Verdict> = BTreeMap::new();
-    let mut by_key: BTreeMap<(Kind, u32), Vec<&Note>> = BTreeMap::new();
+) -> BTreeMap<KeyKind, Verdict> {
+    let mut verdicts: BTreeMap<KeyKind, Verdict> = BTreeMap::new();
+    let mut by_key: BTreeMap<(KeyKind, u32), Vec<&Note>> = BTreeMap::new();
     for note in notes {
         by_key.entry((note.kind, note.key)).or_default().push(note);
     }
@@ -96,18 +96,18 @@ pub fn judge(
         verdict.conflicts += usize::from(cuts.iter().any(|cut| is_conflict(notes, cut)));
         let name = name(*kind, *key);
         match kind {
-            Kind::Mixed => {}
-            Kind::Deleted => judge_once(verdict, &name, notes, contents),
-            Kind::String => judge_string(verdict, &name, notes, contents),
-            Kind::Transaction => judge_transaction(verdict, &name, notes, contents),
-            Kind::HyperLogLog => judge_estimate(verdict, &name, notes, contents),
+            KeyKind::Mixed => {}
+            KeyKind::Deleted => judge_once(verdict, &name, notes, contents),
+            KeyKind::String => judge_string(verdict, &name, notes, contents),
+            KeyKind::Transaction => judge_transaction(verdict, &name, notes, contents),
+            KeyKind::HyperLogLog => judge_estimate(verdict, &name, notes, contents),
             _ if kind.counts() => judge_sum(verdict, *kind, &name, notes, contents),
             _ => judge_elements(verdict, *kind, &name, notes, contents),
         }
     }
     let names: BTreeSet<&String> = contents.iter().flat_map(|held| held.keys()).collect();
     for name in names {
-        let Some(kind) = Kind::of_key(name) else { continue };
+        let Some(kind) = KeyKind::of_key(name) else { continue };
         if let Some(how) = super::contents::difference(name, contents) {
             let verdict = verdicts.entry(kind).or_default();
             verdict.differ += 1;
@@ -191,7 +191,7 @@ fn judge_estimate(verdict: &mut Verdict, name: &str, notes: &[&Note], contents: 
     }
 }
 
-fn judge_sum(verdict: &mut Verdict, kind: Kind, name: &str, notes: &[&Note], contents: &[Contents]) {
+fn judge_sum(verdict: &mut Verdict, kind: KeyKind, name: &str, notes: &[&Note], contents: &[Contents]) {
     let mut sums: BTreeMap<u8, i64> = BTreeMap::new();
     for note in notes {
         if let What::Count { field, quarters } = note.what {
@@ -206,7 +206,7 @@ fn judge_sum(verdict: &mut Verdict, kind: Kind, name: &str, notes: &[&Note], con
             verdict.wrong += 1;
             let shown = |held: &Option<f64>| held.map_or("nothing".into(), |held| held.to_string());
             let held: Vec<String> = held.iter().map(shown).collect();
-            let part = if matches!(kind, Kind::HashCounter | Kind::ScoreCounter) {
+            let part = if matches!(kind, KeyKind::HashCounter | KeyKind::ScoreCounter) {
                 format!(" of f{field}")
             } else {
                 String::new()
@@ -218,14 +218,14 @@ fn judge_sum(verdict: &mut Verdict, kind: Kind, name: &str, notes: &[&Note], con
 }
 
 /// The number that a field has.
-fn number_of(kind: Kind, content: &Content, field: u8) -> Option<f64> {
+fn number_of(kind: KeyKind, content: &Content, field: u8) -> Option<f64> {
     match kind {
-        Kind::Counter | Kind::FloatCounter => content.first()?.parse().ok(),
+        KeyKind::Counter | KeyKind::FloatCounter => content.first()?.parse().ok(),
         _ => content.value_of(&format!("f{field}"))?.parse().ok(),
     }
 }
 
-fn judge_elements(verdict: &mut Verdict, kind: Kind, name: &str, notes: &[&Note], contents: &[Contents]) {
+fn judge_elements(verdict: &mut Verdict, kind: KeyKind, name: &str, notes: &[&Note], contents: &[Contents]) {
     let mut removed: BTreeMap<u64, bool> = BTreeMap::new();
     for note in notes {
         match note.what {
@@ -267,11 +267,11 @@ fn judge_elements(verdict: &mut Verdict, kind: Kind, name: &str, notes: &[&Note]
 mod tests {
     use super::*;
 
-    fn note(server: usize, kind: Kind, what: What, sent: u64) -> Note {
+    fn note(server: usize, kind: KeyKind, what: What, sent: u64) -> Note {
         Note { server, kind, key: 0, what, sent, done: sent + 10 }
     }
 
-    fn held(kind: Kind, type_name: &str, items: &[&str]) -> Contents {
+    fn held(kind: KeyKind, type_name: &str, items: &[&str]) -> Contents {
         let items = items.iter().map(|&item| item.to_owned()).collect();
         Contents::from([(name(kind, 0), Content { type_name: type_name.into(), items })])
     }
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn elements_that_are_lost_or_back_are_found() {
-        let kind = Kind::Set;
+        let kind = KeyKind::Set;
         let notes = [
             note(0, kind, What::Add(1), 0),
             note(1, kind, What::Add(2), 0),
@@ -308,10 +308,10 @@ mod tests {
     #[test]
     fn elements_of_every_type_are_read() {
         for (kind, type_name, items) in [
-            (Kind::Hash, "hash", &["7", "x", "8", "x"][..]),
-            (Kind::SortedSet, "zset", &["7", "1", "8", "1.5"]),
-            (Kind::List, "list", &["8", "7"]),
-            (Kind::Stream, "stream", &["1-1", "e 7", "2-1", "e 8"]),
+            (KeyKind::Hash, "hash", &["7", "x", "8", "x"][..]),
+            (KeyKind::SortedSet, "zset", &["7", "1", "8", "1.5"]),
+            (KeyKind::List, "list", &["8", "7"]),
+            (KeyKind::Stream, "stream", &["1-1", "e 7", "2-1", "e 8"]),
         ] {
             let notes = [note(0, kind, What::Add(7), 0), note(1, kind, What::Add(8), 0)];
             let whole = held(kind, type_name, items);
@@ -319,31 +319,31 @@ mod tests {
             let part = held(kind, type_name, &items[..items.len() / 2]);
             check(&notes, &[part.clone(), part], (0, 1, 0, 0));
         }
-        let notes = [note(0, Kind::List, What::Add(7), 0)];
-        let twice = held(Kind::List, "list", &["7", "7"]);
+        let notes = [note(0, KeyKind::List, What::Add(7), 0)];
+        let twice = held(KeyKind::List, "list", &["7", "7"]);
         check(&notes, &[twice.clone(), twice], (0, 0, 0, 1));
     }
 
     #[test]
     fn sums_must_be_exact() {
         let count =
-            |server, quarters| note(server, Kind::FloatCounter, What::Count { field: 0, quarters }, 0);
+            |server, quarters| note(server, KeyKind::FloatCounter, What::Count { field: 0, quarters }, 0);
         let notes = [count(0, 6), count(1, -1)];
-        let good = held(Kind::FloatCounter, "string", &["1.25"]);
+        let good = held(KeyKind::FloatCounter, "string", &["1.25"]);
         check(&notes, &[good.clone(), good], (0, 0, 0, 0));
-        let bad = held(Kind::FloatCounter, "string", &["1.5"]);
+        let bad = held(KeyKind::FloatCounter, "string", &["1.5"]);
         check(&notes, &[bad.clone(), bad], (0, 0, 0, 1));
-        let count = |field, quarters| note(0, Kind::HashCounter, What::Count { field, quarters }, 0);
+        let count = |field, quarters| note(0, KeyKind::HashCounter, What::Count { field, quarters }, 0);
         let notes = [count(1, 4), count(2, 8)];
-        let good = held(Kind::HashCounter, "hash", &["f1", "1", "f2", "2"]);
-        let bad = held(Kind::HashCounter, "hash", &["f1", "2", "f2", "2"]);
+        let good = held(KeyKind::HashCounter, "hash", &["f1", "1", "f2", "2"]);
+        let bad = held(KeyKind::HashCounter, "hash", &["f1", "2", "f2", "2"]);
         check(&notes, &[good.clone(), good.clone()], (0, 0, 0, 0));
         check(&notes, &[good, bad], (1, 0, 0, 1));
     }
 
     #[test]
     fn older_values_and_torn_transactions_are_wrong() {
-        let kind = Kind::String;
+        let kind = KeyKind::String;
         let notes = [
             note(0, kind, What::Write(1), 0),
             note(0, kind, What::Write(2), 100),
@@ -357,7 +357,7 @@ mod tests {
         let notes = [note(0, kind, What::Write(1), 0), note(1, kind, What::Write(2), CLOCKS_US + 100)];
         let old = held(kind, "string", &["v1"]);
         check(&notes, &[old.clone(), old], (0, 0, 0, 1));
-        let kind = Kind::Transaction;
+        let kind = KeyKind::Transaction;
         let notes = [note(0, kind, What::Write(1), 0), note(1, kind, What::Write(2), 1)];
         let mut both = held(kind, "string", &["v1"]);
         both.insert("transaction:0:second".into(), both["transaction:0"].clone());
@@ -371,7 +371,7 @@ mod tests {
 
     #[test]
     fn deleted_keys_stay_away_and_others_stay() {
-        let kind = Kind::Deleted;
+        let kind = KeyKind::Deleted;
         let here = held(kind, "hash", &["a", "b"]);
         let notes = [note(0, kind, What::Create, 0)];
         check(&notes, &[here.clone(), here.clone()], (0, 0, 0, 0));
@@ -383,7 +383,7 @@ mod tests {
 
     #[test]
     fn conflicts_are_writes_on_both_sides_of_a_cut() {
-        let kind = Kind::Mixed;
+        let kind = KeyKind::Mixed;
         let cut = (100, 200, vec![true, false, false]);
         for (servers, sent, expected) in [
             ([0, 1], [110, 120], 1),

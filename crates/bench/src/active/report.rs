@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use braid_client::figures::grouped;
 use serde_json::{Value as Json, json};
 
-use super::kinds::Kind;
+use super::kinds::KeyKind;
 use super::lag::{Lags, percentile};
 use super::ledger::Verdict;
 use super::options::{Form, Options};
@@ -25,7 +25,7 @@ pub struct Part {
 /// A whole run.
 pub struct Outcome {
     pub parts: Vec<Part>,
-    pub verdicts: BTreeMap<Kind, Verdict>,
+    pub verdicts: BTreeMap<KeyKind, Verdict>,
     /// Seconds, and the sides of the servers.
     pub cuts: Vec<(f64, f64, Vec<bool>, bool)>,
     pub seconds: f64,
@@ -239,7 +239,7 @@ mod tests {
     fn outcome(verdict: Verdict, agreed_after: Option<f64>) -> Outcome {
         Outcome {
             parts: Vec::new(),
-            verdicts: BTreeMap::from([(Kind::Set, verdict)]),
+            verdicts: BTreeMap::from([(KeyKind::Set, verdict)]),
             cuts: vec![(1.0, 2.0, vec![true, false, true], true)],
             seconds: 3.0,
             lags: Lags { open: vec![2.0, 1.0], after_cuts: Vec::new() },

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use braid_client::{Connection, Value};
 use fastrand::Rng;
 
-use super::kinds::{Kind, name, second};
+use super::kinds::{KeyKind, name, second};
 use super::ledger::{Note, What};
 
 /// Elements that a client remembers to remove.
@@ -72,7 +72,7 @@ pub struct Done {
 
 /// An element that is known to be there.
 struct Known {
-    kind: Kind,
+    kind: KeyKind,
     key: u32,
     element: u64,
     /// Of a stream's entry.
@@ -112,12 +112,12 @@ impl<'s> Client<'s> {
     }
 
     fn act(&mut self) -> Result<(), String> {
-        let kind = Kind::ALL[self.random.usize(..Kind::ALL.len())];
+        let kind = KeyKind::ALL[self.random.usize(..KeyKind::ALL.len())];
         match kind {
-            Kind::Mixed => self.mix(),
-            Kind::Deleted => self.write_once(),
-            Kind::Transaction => self.transact(),
-            Kind::String => {
+            KeyKind::Mixed => self.mix(),
+            KeyKind::Deleted => self.write_once(),
+            KeyKind::Transaction => self.transact(),
+            KeyKind::String => {
                 let (key, value) = (self.key(), self.shared.unique());
                 let text = format!("v{value}");
                 self.write(kind, key, What::Write(value), &["SET", &self.full(kind, key), &text])
@@ -132,7 +132,7 @@ impl<'s> Client<'s> {
         self.random.u32(..self.shared.keys)
     }
 
-    fn full(&self, kind: Kind, key: u32) -> String {
+    fn full(&self, kind: KeyKind, key: u32) -> String {
         format!("{}{}", self.shared.prefix, name(kind, key))
     }
 
@@ -146,13 +146,13 @@ impl<'s> Client<'s> {
         Ok(None)
     }
 
-    fn note(&mut self, kind: Kind, key: u32, what: What, sent: u64) {
+    fn note(&mut self, kind: KeyKind, key: u32, what: What, sent: u64) {
         let done = self.shared.now();
         self.done.notes.push(Note { server: self.server, kind, key, what, sent, done });
     }
 
     /// Sends a command, and notes it if it succeeds.
-    fn write(&mut self, kind: Kind, key: u32, what: What, words: &[&str]) -> Result<(), String> {
+    fn write(&mut self, kind: KeyKind, key: u32, what: What, words: &[&str]) -> Result<(), String> {
         let sent = self.shared.now();
         if self.ask(words)?.is_some() {
             self.note(kind, key, what, sent);
@@ -160,43 +160,43 @@ impl<'s> Client<'s> {
         Ok(())
     }
 
-    fn count(&mut self, kind: Kind) -> Result<(), String> {
+    fn count(&mut self, kind: KeyKind) -> Result<(), String> {
         let (key, field) = (self.key(), self.random.u8(..FIELDS));
         let whole = self.random.i64(-20..100);
         let (quarters, amount) = match kind {
-            Kind::FloatCounter | Kind::ScoreCounter => (whole, (whole as f64 / 4.0).to_string()),
+            KeyKind::FloatCounter | KeyKind::ScoreCounter => (whole, (whole as f64 / 4.0).to_string()),
             _ => (whole * 4, whole.to_string()),
         };
         let (full, member) = (self.full(kind, key), format!("f{field}"));
         let words: &[&str] = match kind {
-            Kind::Counter => &["INCRBY", &full, &amount],
-            Kind::FloatCounter => &["INCRBYFLOAT", &full, &amount],
-            Kind::HashCounter => &["HINCRBY", &full, &member, &amount],
+            KeyKind::Counter => &["INCRBY", &full, &amount],
+            KeyKind::FloatCounter => &["INCRBYFLOAT", &full, &amount],
+            KeyKind::HashCounter => &["HINCRBY", &full, &member, &amount],
             _ => &["ZINCRBY", &full, &amount, &member],
         };
-        let has_fields = matches!(kind, Kind::HashCounter | Kind::ScoreCounter);
+        let has_fields = matches!(kind, KeyKind::HashCounter | KeyKind::ScoreCounter);
         let field = if has_fields { field } else { 0 };
         self.write(kind, key, What::Count { field, quarters }, words)
     }
 
-    fn add(&mut self, kind: Kind) -> Result<(), String> {
+    fn add(&mut self, kind: KeyKind) -> Result<(), String> {
         let (key, element) = (self.key(), self.shared.unique());
         let (full, text) = (self.full(kind, key), element.to_string());
         let score = self.random.u8(..100).to_string();
         let words: &[&str] = match kind {
-            Kind::Hash => &["HSET", &full, &text, "x"],
-            Kind::Set => &["SADD", &full, &text],
-            Kind::SortedSet => &["ZADD", &full, &score, &text],
-            Kind::List if self.random.bool() => &["LPUSH", &full, &text],
-            Kind::List => &["RPUSH", &full, &text],
-            Kind::Stream => &["XADD", &full, "*", "e", &text],
+            KeyKind::Hash => &["HSET", &full, &text, "x"],
+            KeyKind::Set => &["SADD", &full, &text],
+            KeyKind::SortedSet => &["ZADD", &full, &score, &text],
+            KeyKind::List if self.random.bool() => &["LPUSH", &full, &text],
+            KeyKind::List => &["RPUSH", &full, &text],
+            KeyKind::Stream => &["XADD", &full, "*", "e", &text],
             _ => &["PFADD", &full, &text],
         };
         let sent = self.shared.now();
         let Some(reply) = self.ask(words)? else { return Ok(()) };
         self.note(kind, key, What::Add(element), sent);
         if kind.has_elements() {
-            let id = if kind == Kind::Stream { reply.text() } else { String::new() };
+            let id = if kind == KeyKind::Stream { reply.text() } else { String::new() };
             self.known.push_back(Known { kind, key, element, id });
             if self.known.len() > REMEMBERED {
                 self.known.pop_front();
@@ -219,10 +219,10 @@ impl<'s> Client<'s> {
         };
         let (full, text) = (self.full(kind, key), element.to_string());
         let words: &[&str] = match kind {
-            Kind::Hash => &["HDEL", &full, &text],
-            Kind::Set => &["SREM", &full, &text],
-            Kind::SortedSet => &["ZREM", &full, &text],
-            Kind::Stream => &["XDEL", &full, &id],
+            KeyKind::Hash => &["HDEL", &full, &text],
+            KeyKind::Set => &["SREM", &full, &text],
+            KeyKind::SortedSet => &["ZREM", &full, &text],
+            KeyKind::Stream => &["XDEL", &full, &id],
             _ => &["LREM", &full, "1", &text],
         };
         let sent = self.shared.now();
@@ -235,11 +235,11 @@ impl<'s> Client<'s> {
 
     fn pop(&mut self) -> Result<(), String> {
         let key = self.key();
-        let full = self.full(Kind::List, key);
+        let full = self.full(KeyKind::List, key);
         let command = if self.random.bool() { "LPOP" } else { "RPOP" };
         let sent = self.shared.now();
         if let Some(element) = self.ask(&[command, &full])?.and_then(|reply| reply.text().parse().ok()) {
-            self.note(Kind::List, key, What::Remove(element), sent);
+            self.note(KeyKind::List, key, What::Remove(element), sent);
         }
         Ok(())
     }
@@ -256,10 +256,10 @@ impl<'s> Client<'s> {
         };
         let sent = self.shared.now();
         if let Some(key) = old {
-            let full = self.full(Kind::Deleted, key);
+            let full = self.full(KeyKind::Deleted, key);
             let command = if self.random.bool() { "DEL" } else { "UNLINK" };
             if self.ask(&[command, &full])?.and_then(|reply| reply.integer()) == Some(1) {
-                self.note(Kind::Deleted, key, What::Delete, sent);
+                self.note(KeyKind::Deleted, key, What::Delete, sent);
             } else {
                 // It has not come here yet.
                 self.shared.once.lock().unwrap_or_else(PoisonError::into_inner).push(key);
@@ -267,7 +267,7 @@ impl<'s> Client<'s> {
             return Ok(());
         }
         let key = self.shared.unique() as u32;
-        let full = self.full(Kind::Deleted, key);
+        let full = self.full(KeyKind::Deleted, key);
         let words: &[&str] = match key % 6 {
             0 => &["SET", &full, "x"],
             1 => &["HSET", &full, "a", "1", "b", "2"],
@@ -277,14 +277,14 @@ impl<'s> Client<'s> {
             _ => &["XADD", &full, "*", "a", "b"],
         };
         if self.ask(words)?.is_some() {
-            self.note(Kind::Deleted, key, What::Create, sent);
+            self.note(KeyKind::Deleted, key, What::Create, sent);
             self.shared.once.lock().unwrap_or_else(PoisonError::into_inner).push(key);
         }
         Ok(())
     }
 
     fn transact(&mut self) -> Result<(), String> {
-        let kind = Kind::Transaction;
+        let kind = KeyKind::Transaction;
         let (key, value) = (self.key(), self.shared.unique());
         let (first, text) = (self.full(kind, key), format!("v{value}"));
         let second = second(&first);
@@ -305,7 +305,7 @@ impl<'s> Client<'s> {
     /// Any write to a key that others write to. Mostly of the key's own type.
     fn mix(&mut self) -> Result<(), String> {
         let key = self.key();
-        let full = self.full(Kind::Mixed, key);
+        let full = self.full(KeyKind::Mixed, key);
         let own = MIXED[key as usize % MIXED.len()];
         let commands = if self.random.u8(..5) == 0 { MIXED[self.random.usize(..MIXED.len())] } else { own };
         let line = match self.random.u8(..20) {
@@ -328,7 +328,7 @@ impl<'s> Client<'s> {
         self.done.sent += 1;
         // That the key has another type, or holds no number, is part of the game.
         if !matches!(reply, Value::Error(_)) {
-            self.note(Kind::Mixed, key, What::Other, sent);
+            self.note(KeyKind::Mixed, key, What::Other, sent);
         }
         Ok(())
     }

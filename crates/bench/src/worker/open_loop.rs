@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The open loop: requests are due at fixed times, whatever the server does.
 //!
-//! Of one server, connection after connection has the next one. Of a cluster, a request is drawn when
-//! it is due and waits for a connection to its key's primary; one that is redirected keeps its time.
+//! Of one server, connection after connection has the next one. Of a cluster, a request is drawn
+//! when it is due and waits for a connection to its key's primary; one that is redirected keeps its
+//! time.
 //!
 //! HOT PATH: as `worker.rs`.
 

@@ -180,7 +180,8 @@ fn content(tester: &mut Tester) -> Vec<String> {
     found
 }
 
-/// Tries a request by one way. What comes back must be an error about rights, and nothing may have happened.
+/// Tries a request by one way. What comes back must be an error about rights, and nothing may have
+/// happened.
 #[track_caller]
 fn attempt(tester: &mut Tester, way: &str, before: &[String], request: &[&str], refusals: &[&str]) {
     let words: Vec<&[u8]> = request.iter().map(|word| word.as_bytes()).collect();

@@ -157,7 +157,8 @@ impl<'a> Filters<'a> {
         self.tests.push((test, negated));
     }
 
-    /// The clients that pass, by number; if numbers are asked for, in the order in which they were given.
+    /// The clients that pass, by number; if numbers are asked for, in the order in which they were
+    /// given.
     pub(super) fn select(&self, call: &Call) -> Vec<Arc<ClientRecord>> {
         let ids = self.tests.iter().find_map(|(test, negated)| match test {
             Test::Ids(ids) if !negated => Some(ids),

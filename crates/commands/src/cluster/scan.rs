@@ -8,6 +8,7 @@
 //!
 //! Source: Valkey documentation, "CLUSTERSCAN", and the replies of a Valkey 9.1.
 
+use braid_engine::process::Process;
 use std::sync::LazyLock;
 
 use braid_base::crc::{HASH_SLOTS, key_hash_slot};
@@ -46,22 +47,22 @@ fn tags() -> Vec<Box<[u8]>> {
     tags
 }
 
-/// Where a walk is.
+/// How far a walk has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Place {
+struct WalkPosition {
     slot: u16,
     /// A cursor of SCAN within the slot; 0: its beginning.
     cursor: u64,
 }
 
 /// What identifies the process that a place belongs to.
-fn fingerprint(engine: &Engine) -> &str {
-    &engine.process.run_id[..8]
+fn fingerprint(process: &Process) -> &str {
+    &process.run_id[..8]
 }
 
-impl Place {
+impl WalkPosition {
     /// The place of a cursor; none of one that begins.
-    fn parse(engine: &Engine, text: &[u8]) -> Result<Option<Place>, CommandError> {
+    fn parse(engine: &Engine, text: &[u8]) -> Result<Option<WalkPosition>, CommandError> {
         if text == b"0" {
             return Ok(None);
         }
@@ -73,12 +74,15 @@ impl Place {
         if tag.is_empty() {
             return Err(invalid());
         }
-        let is_own = of == fingerprint(engine);
-        Ok(Some(Place { slot: key_hash_slot(tag.as_bytes()), cursor: if is_own { cursor } else { 0 } }))
+        let is_own = of == fingerprint(&engine.process);
+        Ok(Some(WalkPosition {
+            slot: key_hash_slot(tag.as_bytes()),
+            cursor: if is_own { cursor } else { 0 },
+        }))
     }
 
     fn to_text(self, engine: &Engine) -> Vec<u8> {
-        let of = if self.cursor == 0 { "0" } else { fingerprint(engine) };
+        let of = if self.cursor == 0 { "0" } else { fingerprint(&engine.process) };
         let cursor = self.cursor.to_string();
         [of.as_bytes(), b"-{", &TAGS[usize::from(self.slot)], b"}-", cursor.as_bytes()].concat()
     }
@@ -102,7 +106,7 @@ fn slot_of_pattern(pattern: &[u8]) -> Option<u16> {
 pub(super) fn cluster_scan(call: &mut Call) -> CommandResult {
     node_of(call)?;
     let engine = call.engine;
-    let begun = Place::parse(engine, call.args[1])?;
+    let begun = WalkPosition::parse(engine, call.args[1])?;
     let (options, only) = options_of(&call.args[2..])?;
     check_may_walk(call)?;
     let of_pattern = options.pattern.and_then(slot_of_pattern);
@@ -120,7 +124,7 @@ pub(super) fn cluster_scan(call: &mut Call) -> CommandResult {
     match place {
         None => reply(call, None, None),
         // The slot may be another node's.
-        Some(Err(slot)) => reply(call, Some(Place { slot, cursor: 0 }), None),
+        Some(Err(slot)) => reply(call, Some(WalkPosition { slot, cursor: 0 }), None),
         Some(Ok(place)) => walk_from(call, place, &options, only.or(of_pattern).is_some()),
     }
     Ok(())
@@ -146,13 +150,13 @@ fn options_of<'a>(words: &[&'a [u8]]) -> Result<(ScanOptions<'a>, Option<u16>), 
 
 /// Walks from a place on, as far as slots are served here and to the number of keys that is asked
 /// for.
-fn walk_from(call: &mut Call, from: Place, options: &ScanOptions<'_>, stays: bool) {
+fn walk_from(call: &mut Call, from: WalkPosition, options: &ScanOptions<'_>, stays: bool) {
     let view = call.engine.cluster_view();
     let is_here = |slot: u16| view.as_ref().is_none_or(|view| view.owns(slot));
     let (keyspace, db, now) = (call.keyspace.keyspace(), call.keyspace.db(), call.now());
     let (mut found, mut visited) = (FoundKeys::new(call.reply.protocol), 0);
     let mut place = Some(from);
-    while let Some(Place { slot, cursor }) =
+    while let Some(WalkPosition { slot, cursor }) =
         place.filter(|place| visited < options.count && is_here(place.slot))
     {
         let next = walk::scan_slot(keyspace, slot, db, cursor, options.count - visited, |entry| {
@@ -161,15 +165,15 @@ fn walk_from(call: &mut Call, from: Place, options: &ScanOptions<'_>, stays: boo
         });
         place = match next {
             0 if stays || slot + 1 == HASH_SLOTS => None,
-            0 => Some(Place { slot: slot + 1, cursor: 0 }),
-            cursor => Some(Place { slot, cursor }),
+            0 => Some(WalkPosition { slot: slot + 1, cursor: 0 }),
+            cursor => Some(WalkPosition { slot, cursor }),
         };
     }
     reply(call, place, Some(&mut found));
     expire_found(call, &found.expired);
 }
 
-fn reply(call: &mut Call, next: Option<Place>, found: Option<&mut FoundKeys>) {
+fn reply(call: &mut Call, next: Option<WalkPosition>, found: Option<&mut FoundKeys>) {
     call.reply.array(2);
     match next {
         Some(place) => call.reply.bulk(&place.to_text(call.engine)),

@@ -5,7 +5,8 @@ use braid_resp::reply::ReplyBuffer;
 use braid_spec::spec::Spec;
 use braid_spec::{Begin, Command, CommandTable, Find, Flags, KeyFlags, KeySpec};
 
-/// Flags in the order in which they are listed, which is not that of their numbers; others are not listed.
+/// Flags in the order in which they are listed, which is not that of their numbers; others are not
+/// listed.
 const LISTED: &[Flags] = &[
     Flags::WRITE,
     Flags::READONLY,
@@ -58,8 +59,8 @@ pub struct Positions {
 }
 
 impl Positions {
-    /// The numbers that cover as many key specifications as three numbers can: one range, or plain ranges in
-    /// a row.
+    /// The numbers that cover as many key specifications as three numbers can: one range, or plain
+    /// ranges in a row.
     pub fn of(keys: &[KeySpec]) -> Positions {
         let absolute = |first: i32, last: i32| if last < 0 { last } else { first + last };
         if let [KeySpec { begin: Begin::Index(first), find: Find::Range { last, step, .. }, flags, .. }] =
@@ -90,7 +91,8 @@ impl Positions {
     }
 }
 
-/// Replies with everything about a command: ten elements, the last one its subcommands in the same form.
+/// Replies with everything about a command: ten elements, the last one its subcommands in the same
+/// form.
 pub fn describe(reply: &mut ReplyBuffer, table: &CommandTable, command: &Command) {
     let spec = command.spec;
     let positions = Positions::of(spec.keys);

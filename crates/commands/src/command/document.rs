@@ -82,7 +82,8 @@ pub fn document(reply: &mut ReplyBuffer, table: &CommandTable, command: &Command
                 reply.bulk(change.as_bytes());
             }
         }
-        // A row whose notation cannot be read would fail its test; here it only lacks its arguments.
+        // A row whose notation cannot be read would fail its test; here it only lacks its
+        // arguments.
         let arguments = syntax::parse(spec.syntax).unwrap_or_default();
         if !arguments.is_empty() {
             document_arguments(map.key("arguments"), &arguments);

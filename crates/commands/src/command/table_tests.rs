@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Every row of every family against the facts of Redis 7.2, and the compatibility page made from both.
+//! Every row of every family against the facts of Redis 7.2, and the compatibility page made from
+//! both.
 //!
-//! `testdata/redis-7.2-commands.tsv` holds what COMMAND and COMMAND DOCS of a stock server say, a line for
-//! each command and subcommand: name, arity, flags, key positions, categories, tips, group, since, deprecated
-//! since, key specifications, arguments in the notation of `syntax.rs`, complexity. Nothing stands as a
-//! hyphen.
+//! `testdata/redis-7.2-commands.tsv` holds what COMMAND and COMMAND DOCS of a stock server say, a
+//! line for each command and subcommand: name, arity, flags, key positions, categories, tips,
+//! group, since, deprecated since, key specifications, arguments in the notation of `syntax.rs`,
+//! complexity. Nothing stands as a hyphen.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -122,7 +123,8 @@ fn every_row_says_what_stock_servers_say() {
     assert!(faults.is_empty(), "\n{faults}");
 }
 
-/// Configurations that stock servers accept may name any of them, in ACL rules and in `rename-command`.
+/// Configurations that stock servers accept may name any of them, in ACL rules and in
+/// `rename-command`.
 #[test]
 fn every_stock_command_is_known() {
     let table = rows().table;

@@ -108,7 +108,8 @@ fn debug(call: &mut Call) -> CommandResult {
 /// Writes to memory that is for reading only.
 fn fault() {
     let (flags, nowhere) = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, std::ptr::null_mut());
-    // SAFETY: new memory of one page. That writing to it fails is what this is for: nothing is changed.
+    // SAFETY: new memory of one page. That writing to it fails is what this is for: nothing is
+    // changed.
     unsafe {
         let page = libc::mmap(nowhere, 4096, libc::PROT_READ, flags, -1, 0);
         if page != libc::MAP_FAILED {
@@ -151,8 +152,8 @@ fn sleep(call: &mut Call) -> CommandResult {
     done(call)
 }
 
-/// The interval at which the peak of a reply buffer is forgotten, when nothing else is set; the loops'
-/// default.
+/// The interval at which the peak of a reply buffer is forgotten, when nothing else is set; the
+/// loops' default.
 const PEAK_RESET_DEFAULT: i64 = 0;
 
 fn reply_buffer(call: &mut Call) -> CommandResult {
@@ -254,8 +255,8 @@ fn digest_values(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// Describes tables in the frame that other servers use, as far as it fits: there is one table per shard, of
-/// segments.
+/// Describes tables in the frame that other servers use, as far as it fits: there is one table per
+/// shard, of segments.
 fn table_statistics(call: &mut Call) -> CommandResult {
     let keyspace = &call.engine.keyspace;
     let db = call.integer_arg(2)?;

@@ -16,8 +16,8 @@ fn positive(call: &Call, index: usize) -> Result<i64, CommandError> {
     if value < 0 { Err(wrong()) } else { Ok(value) }
 }
 
-/// Makes keys `prefix:0`, `prefix:1`, ... with values `value:0`, ...; keys that exist stay. With a size,
-/// values are cut or padded with zero bytes to it.
+/// Makes keys `prefix:0`, `prefix:1`, ... with values `value:0`, ...; keys that exist stay. With a
+/// size, values are cut or padded with zero bytes to it.
 pub fn populate(call: &mut Call) -> CommandResult {
     let count = positive(call, 2)?;
     let prefix = if call.args.len() >= 4 { call.args[3] } else { b"key" };

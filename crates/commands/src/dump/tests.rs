@@ -13,7 +13,8 @@ fn restore(tester: &mut Tester, key: &str, payload: &[u8], options: &[&str]) -> 
     String::from_utf8_lossy(&tester.run_args(0, &args)).into_owned()
 }
 
-/// Dumps a key and restores it under another name; both must then have the same digest and encoding.
+/// Dumps a key and restores it under another name; both must then have the same digest and
+/// encoding.
 #[track_caller]
 fn round_trip(tester: &mut Tester, key: &str) {
     let payload = payload(&tester.run_args(0, &[b"DUMP", key.as_bytes()]));

@@ -16,6 +16,8 @@
 //! clients that wait for its locks could not get BUSY. A run that has written continues, but can no
 //! longer be killed.
 
+use braid_clients::Clients;
+use braid_clients::attention::Attention;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -100,7 +102,8 @@ pub(super) fn declared(flags: ScriptFlags) -> Option<Flags> {
 pub(super) fn check(call: &Call, program: &Program<'_>) -> CommandResult {
     let flags = program.flags;
     let attention = call.engine.attention.get();
-    // Scripts that declare nothing are refused as a whole, too: not at the first key that they read.
+    // Scripts that declare nothing are refused as a whole, too: not at the first key that they
+    // read.
     if attention & STALE != 0 && !call.session.is_replay && !flags.has(ScriptFlags::ALLOW_STALE) {
         return Err(CommandError::text(script::NO_LINK));
     }
@@ -115,7 +118,7 @@ pub(super) fn check(call: &Call, program: &Program<'_>) -> CommandResult {
     if call.engine.keyspace.is_by_slot() && flags.has(ScriptFlags::NO_CLUSTER) {
         return Err(CommandError::text("ERR Can not run script on cluster, 'no-cluster' flag is set."));
     }
-    if is_out_of_memory(call.engine, call.session)
+    if is_out_of_memory(&call.engine.attention, call.session)
         && !flags.has(ScriptFlags::ALLOW_OOM)
         && !flags.has(ScriptFlags::NO_WRITES)
     {
@@ -135,14 +138,14 @@ pub(super) fn check(call: &Call, program: &Program<'_>) -> CommandResult {
 /// The slot to which the keys of a script are held: that of its declared keys, or of the first that
 /// it uses. Scripts without flags may use several, as those from before there were flags did.
 fn slot_of(
-    engine: &Engine,
+    keyspace: &Keyspace,
     session: &Session,
     program: &Program<'_>,
     declared: &[KeyRef<'_>],
 ) -> Option<OneSlot> {
     let several = ScriptFlags::ALLOW_CROSS_SLOT_KEYS;
     let is_free = program.flags.has(ScriptFlags::UNDECLARED) || program.flags.has(several);
-    if !engine.keyspace.is_by_slot() || is_free || session.is_replay {
+    if !keyspace.is_by_slot() || is_free || session.is_replay {
         return None;
     }
     let mut slot = OneSlot::default();
@@ -153,8 +156,8 @@ fn slot_of(
 }
 
 /// Memory was above the limit when the script's request was checked.
-fn is_out_of_memory(engine: &Engine, session: &Session) -> bool {
-    engine.attention.get() & MEMORY_LIMIT != 0 && session.out_of_memory
+fn is_out_of_memory(attention: &Attention, session: &Session) -> bool {
+    attention.get() & MEMORY_LIMIT != 0 && session.out_of_memory
 }
 
 /// Runs a script for a client and writes its reply.
@@ -176,7 +179,7 @@ pub(super) fn run(
     let mut attempt =
         Attempt { vm, program, declared: &declared, keys, args, started: Ticks::now(), running: None };
     let ended = attempt.run(call);
-    attempt.end_visible(call.engine);
+    attempt.end_visible(&call.engine.clients);
     call.session.in_script = false;
     call.session.deny_blocking = denied_blocking;
     // SELECT within a script is for the script only.
@@ -199,11 +202,11 @@ struct Attempt<'a> {
 
 impl Attempt<'_> {
     /// The run is over. The world goes on before.
-    fn end_visible(&mut self, engine: &Engine) {
+    fn end_visible(&mut self, clients: &Clients) {
         let Some(running) = self.running.take() else { return };
-        engine.clients.busy.end(&running);
+        clients.busy.end(&running);
         // Those who could not be served meanwhile.
-        engine.clients.mailboxes.tell_all(|| Message::Resume);
+        clients.mailboxes.tell_all(|| Message::Resume);
     }
 
     fn run(&mut self, call: &mut Call) -> Result<Ended, CommandError> {
@@ -269,9 +272,9 @@ impl Attempt<'_> {
             strict: !engine.config.script_undeclared_keys(),
             read_only: !program.writes(),
             allow_out_of_memory: program.flags.has(ScriptFlags::ALLOW_OOM),
-            out_of_memory: is_out_of_memory(engine, session),
+            out_of_memory: is_out_of_memory(&engine.attention, session),
             allow_all: engine.debug.scripts_call_all.load(Relaxed),
-            slot: slot_of(engine, session, program, self.declared),
+            slot: slot_of(&engine.keyspace, session, program, self.declared),
             wrote: false,
             used_undeclared: false,
             current: (command, request),
@@ -311,7 +314,8 @@ fn finish(call: &mut Call, ended: Ended, mark: Mark) -> CommandResult {
     match ended {
         Ended::Replied(mut returned) => {
             if returned.failed {
-                // As the reply of a command that fails: counted by the dispatcher, unless that has happened.
+                // As the reply of a command that fails: counted by the dispatcher, unless that has
+                // happened.
                 call.reply.truncate(mark);
                 return Err(match returned.errors.pop() {
                     Some(line) => CommandError::Bytes(line),

@@ -382,7 +382,8 @@ fn what_a_reader_of_undeclared_keys_has_done_counts_once() {
     let script = "EVAL_RO \"for i = 1, 3 do redis.call('get', 'a') end redis.call('get', 'c') \
                   redis.pcall('llen', 'a') redis.pcall('set', 'a', 1) redis.pcall('nothing') redis.pcall('get') \
                   for i = 1, 10 do redis.call('get', 'undeclared' .. i) end return redis.call('get', 'b')\" 2 a c";
-    // Where an undeclared key is under the lock of a declared one nothing is begun again: ten are not.
+    // Where an undeclared key is under the lock of a declared one nothing is begun again: ten are
+    // not.
     let mut figures = Vec::new();
     for begun_again in [1, 0] {
         tester.run("CONFIG RESETSTAT");

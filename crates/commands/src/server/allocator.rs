@@ -136,7 +136,8 @@ pub fn mallctl_integer(name: &[u8], new: Option<i64>) -> Tuned<i64> {
     Tuned::Error(libc::EINVAL)
 }
 
-/// Values that are addresses: setting one to a number would make the allocator use that number as an address.
+/// Values that are addresses: setting one to a number would make the allocator use that number as
+/// an address.
 fn takes_address(name: &[u8]) -> bool {
     let holds = |word: &[u8]| name.windows(word.len()).any(|part| part == word);
     is_text(name) || holds(b"hooks") || holds(b"prof") || holds(b"batch") || name.ends_with(b"name")
@@ -159,8 +160,8 @@ fn is_text(name: &[u8]) -> bool {
     names.contains(&name) || name == b"thread.prof.name" || name == b"opt.prof_prefix" || arena_dss
 }
 
-/// Reads a text of the allocator by name. Texts cannot be set here: the allocator would keep the address of
-/// the argument.
+/// Reads a text of the allocator by name. Texts cannot be set here: the allocator would keep the
+/// address of the argument.
 pub fn mallctl_text(name: &[u8]) -> Tuned<String> {
     let Ok(c_name) = CString::new(name) else { return Tuned::Error(libc::ENOENT) };
     if !is_text(name) {

@@ -125,8 +125,8 @@ fn reset_stat(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// Sets the counters of all threads to zero. The number of changes since the last save is no statistic and
-/// stays.
+/// Sets the counters of all threads to zero. The number of changes since the last save is no
+/// statistic and stays.
 fn reset_statistics(engine: &Engine) {
     let keyspace = &engine.keyspace;
     let unsaved = keyspace.unsaved_changes();

@@ -25,8 +25,8 @@ fn info(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// The sections that are asked for, in their fixed order, an empty line between them. Unknown names are
-/// ignored.
+/// The sections that are asked for, in their fixed order, an empty line between them. Unknown names
+/// are ignored.
 pub fn render(engine: &Engine, asked: &[&[u8]]) -> String {
     let names: BTreeSet<Vec<u8>> = asked.iter().map(|name| name.to_ascii_lowercase()).collect();
     let has = |name: &str| names.contains(name.as_bytes());

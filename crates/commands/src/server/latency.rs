@@ -184,7 +184,8 @@ fn draw(name: &str, series: &Series, now: i64) -> String {
     let mut text = format!("{name} - high {high} ms, low {low} ms (all time high {} ms)\n", series.max_ms);
     text.push_str(&"-".repeat(COLUMNS));
     text.push('\n');
-    // Twice as many levels as rows: a column ends in a full or half cell. The lowest spike shows too.
+    // Twice as many levels as rows: a column ends in a full or half cell. The lowest spike shows
+    // too.
     let levels = |millis: u32| {
         let above = u64::from(millis - low) * u64::from(ROWS * 2 - 1);
         1 + (above / u64::from((high - low).max(1))) as u32

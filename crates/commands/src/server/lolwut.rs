@@ -50,8 +50,8 @@ struct Swing {
     wobble: f64,
 }
 
-/// The strands as seen from the side: height is the sine of the phase, depth its cosine. The nearest strand
-/// covers the others, and looks heavier.
+/// The strands as seen from the side: height is the sine of the phase, depth its cosine. The
+/// nearest strand covers the others, and looks heavier.
 fn draw(columns: usize, strands: usize, swing: Swing) -> String {
     let rows = 2 * strands + 1;
     let mut cells = vec![(' ', f64::NEG_INFINITY); rows * columns];

@@ -54,7 +54,8 @@ const SUBCOMMANDS: &[Row] = &[
 /// Bytes of a key's slot in its table, on the average of half-full to full segments.
 const SLOT_BYTES: usize = 12;
 
-/// Sizes are kept by every value itself, so that no sampling is needed; the option is checked all the same.
+/// Sizes are kept by every value itself, so that no sampling is needed; the option is checked all
+/// the same.
 fn usage(call: &mut Call) -> CommandResult {
     let mut options = call.args[3..].iter();
     while let Some(option) = options.next() {
@@ -96,7 +97,8 @@ fn stats(call: &mut Call) -> CommandResult {
     for database in &report.databases {
         reply.bulk(format!("db.{}", database.index).as_bytes());
         reply.map(3);
-        // Expiries live in the entries and keys are not listed by slot: only the table itself is overhead.
+        // Expiries live in the entries and keys are not listed by slot: only the table itself is
+        // overhead.
         for (name, bytes) in [("main", database.table_bytes), ("expires", 0), ("slot-to-keys", 0)] {
             reply.bulk(format!("overhead.hashtable.{name}").as_bytes());
             reply.integer(bytes as i64);

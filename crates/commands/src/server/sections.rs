@@ -9,6 +9,8 @@ mod active;
 mod group;
 mod replication;
 
+use braid_keyspace::Keyspace;
+use braid_telemetry::Telemetry;
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 use std::sync::Arc;
@@ -374,8 +376,8 @@ fn loading(fields: &mut Fields<'_>) {
 }
 
 /// Reads or writes done by threads other than the first.
-fn beyond_first(engine: &Engine, counter: impl Fn(&ThreadStats) -> u64) -> u64 {
-    engine.telemetry.threads.iter().skip(1).map(|thread| counter(thread)).sum()
+fn beyond_first(telemetry: &Telemetry, counter: impl Fn(&ThreadStats) -> u64) -> u64 {
+    telemetry.threads.iter().skip(1).map(|thread| counter(thread)).sum()
 }
 
 fn statistics(fields: &mut Fields<'_>) {
@@ -434,8 +436,9 @@ fn statistics(fields: &mut Fields<'_>) {
     fields.field("dump_payload_sanitizations", fields.total(|thread| thread.payload_checks.get()));
     fields.field("total_reads_processed", fields.total(|thread| thread.reads.get()));
     fields.field("total_writes_processed", fields.total(|thread| thread.writes.get()));
-    fields.field("io_threaded_reads_processed", beyond_first(engine, |thread| thread.reads.get()));
-    fields.field("io_threaded_writes_processed", beyond_first(engine, |thread| thread.writes.get()));
+    fields.field("io_threaded_reads_processed", beyond_first(&engine.telemetry, |thread| thread.reads.get()));
+    fields
+        .field("io_threaded_writes_processed", beyond_first(&engine.telemetry, |thread| thread.writes.get()));
     fields.same(0, &["reply_buffer_shrinks", "reply_buffer_expands"]);
     fields.field("eventloop_cycles", fields.total(|thread| thread.cycles.get()));
     fields.field("eventloop_duration_sum", fields.total(|thread| thread.cycle_nanos.get()) / 1000);
@@ -547,7 +550,7 @@ fn keyspace(fields: &mut Fields<'_>) {
     for db in 0..engine.keyspace.databases() {
         let (keys, expires) = engine.keyspace.len(db);
         if keys > 0 {
-            let ttl = if expires == 0 { 0 } else { average_ttl(engine, db) };
+            let ttl = if expires == 0 { 0 } else { average_ttl(&engine.keyspace, db) };
             let expiring = engine.keyspace.expiring_collections(db);
             fields.field(
                 format_args!("db{db}"),
@@ -563,8 +566,7 @@ fn keyspace(fields: &mut Fields<'_>) {
 const TTL_SAMPLES: usize = 64;
 
 /// The average time to live (ms) of some keys that have one, from a random place on.
-fn average_ttl(engine: &Engine, db: u32) -> i64 {
-    let keyspace = &engine.keyspace;
+fn average_ttl(keyspace: &Keyspace, db: u32) -> i64 {
     let shard = fastrand::u64(0..keyspace.shard_count() as u64);
     let start = braid_keyspace::scan::cursor_of(keyspace, shard, TableCursor::default());
     let now = clock::unix_ms();

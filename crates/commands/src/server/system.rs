@@ -29,8 +29,8 @@ pub fn cpu_time(whose: Whose) -> CpuTime {
         Whose::Thread => libc::RUSAGE_THREAD,
     };
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the structure is plain numbers, for which zeros are valid, and the function fills it or leaves
-    // it.
+    // SAFETY: the structure is plain numbers, for which zeros are valid, and the function fills it
+    // or leaves it.
     let usage = unsafe {
         libc::getrusage(whose, usage.as_mut_ptr());
         usage.assume_init()

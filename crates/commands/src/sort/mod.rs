@@ -452,8 +452,8 @@ fn compare(one: &Item<'_>, other: &Item<'_>, options: &Options<'_>) -> Ordering 
     }
 }
 
-/// What of a text counts: stock servers compare whole texts when the result is stored, else as C strings,
-/// which end at the first NUL.
+/// What of a text counts: stock servers compare whole texts when the result is stored, else as C
+/// strings, which end at the first NUL.
 fn text_to_compare<'a>(text: &'a [u8], options: &Options<'_>) -> &'a [u8] {
     match options.store {
         Some(_) => text,

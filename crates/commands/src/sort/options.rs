@@ -35,9 +35,9 @@ impl<'a> Pattern<'a> {
     }
 }
 
-/// Whether keys that a pattern forms may be of another cluster slot than `key`: they are of one slot
-/// only if it is decided by a hash tag that the pattern has before the place for the element, or if
-/// there is no such place.
+/// Whether keys that a pattern forms may be of another cluster slot than `key`: they are of one
+/// slot only if it is decided by a hash tag that the pattern has before the place for the element,
+/// or if there is no such place.
 fn strays(pattern: &[u8], key: &[u8]) -> bool {
     let tag = hash_tag(pattern);
     // The tag with what stands before it, or the whole pattern.
@@ -97,7 +97,8 @@ impl<'a> Options<'a> {
                 index += 1;
             } else if is("by") && left >= 1 {
                 let text = call.args[index + 1];
-                // Once such a pattern was given, a later one with a place for the element does not change it.
+                // Once such a pattern was given, a later one with a place for the element does not
+                // change it.
                 options.unsorted |= !text.contains(&b'*');
                 if text.contains(&b'*') && strays(text) {
                     return Err(stray("BY"));

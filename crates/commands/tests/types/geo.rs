@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Tests of the GEO commands. What stands here was answered by stock servers of 7.0 (polygons: Valkey 9.1).
+//! Tests of the GEO commands. What stands here was answered by stock servers of 7.0 (polygons:
+//! Valkey 9.1).
 
 use braid_commands::testing::{Tester, check, check_resp3};
 

@@ -9,8 +9,8 @@ use crate::rows::{IN_CLUSTER, INT_MAX, LONG_MAX, ULONG_MAX};
 super::directives! {
     "Cluster", after active;
 
-    /// Serve the protocol of Redis Cluster. Without cluster-name the server is a cluster by itself and
-    /// owns all 16384 slots.
+    /// Serve the protocol of Redis Cluster. Without cluster-name the server is a cluster by itself
+    /// and owns all 16384 slots.
     cluster_enabled: bool => switch("cluster-enabled", false).immutable();
 
     /// Be a node of the cluster with this name: etcd (etcd-endpoints) holds its nodes and whose the

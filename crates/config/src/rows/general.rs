@@ -15,13 +15,15 @@ super::directives! {
     /// Run in the background.
     daemonize: bool => switch("daemonize", false).immutable();
 
-    /// Tell a supervisor that the server is ready: systemd, upstart, auto (look at the environment) or no.
+    /// Tell a supervisor that the server is ready: systemd, upstart, auto (look at the environment)
+    /// or no.
     supervised: Supervised => choice("supervised", Supervised::No.raw(), Supervised::WORDS).immutable();
 
     /// File that holds the process number while the server runs.
     pidfile: text => optional_text("pidfile").immutable();
 
-    /// Working directory: snapshots and append-only files are kept here, and relative names start here.
+    /// Working directory: snapshots and append-only files are kept here, and relative names start
+    /// here.
     dir: special => special("dir", Special::Directory).protected().deny_loading().always_applied()
         .documented_default("./", "the directory the server was started in").of_one_node();
 
@@ -85,20 +87,20 @@ super::directives! {
     /// Raise the rate of background work when many clients are connected.
     dynamic_hz: bool => switch("dynamic-hz", true).no_effect_yet();
 
-    /// What SIGINT does: default, or any of save, nosave, now, force, safe, failover (a replica that
-    /// has everything takes over before).
+    /// What SIGINT does: default, or any of save, nosave, now, force, safe, failover (a replica
+    /// that has everything takes over before).
     shutdown_on_sigint: ShutdownFlags => flags("shutdown-on-sigint", 0, ShutdownFlags::WORDS);
 
-    /// What SIGTERM does: default, or any of save, nosave, now, force, safe, failover (a replica that
-    /// has everything takes over before).
+    /// What SIGTERM does: default, or any of save, nosave, now, force, safe, failover (a replica
+    /// that has everything takes over before).
     shutdown_on_sigterm: ShutdownFlags => flags("shutdown-on-sigterm", 0, ShutdownFlags::WORDS);
 
     /// Seconds that a shutdown waits for replicas to catch up.
     shutdown_timeout_seconds: u32 =>
         integer("shutdown-timeout", || 10, 0, INT_MAX, Unit::Seconds);
 
-    /// Ask the kernel to end this process earlier or later than others when memory runs out: no, yes
-    /// (relative to the score at start) or absolute.
+    /// Ask the kernel to end this process earlier or later than others when memory runs out: no,
+    /// yes (relative to the score at start) or absolute.
     oom_score_adj: OomScoreAdj =>
         choice("oom-score-adj", OomScoreAdj::No.raw(), OomScoreAdj::WORDS).no_effect_yet();
 

@@ -10,8 +10,8 @@ super::directives! {
     /// Most clients at one time.
     maxclients: u32 => integer("maxclients", || 10_000, 1, UINT_MAX, Unit::Plain);
 
-    /// Limits of a client's unsent replies, for each class: close it above the hard limit, or after so many
-    /// seconds above the soft limit. Classes: normal, replica, pubsub. 0 means no limit.
+    /// Limits of a client's unsent replies, for each class: close it above the hard limit, or after
+    /// so many seconds above the soft limit. Classes: normal, replica, pubsub. 0 means no limit.
     client_output_buffer_limits: special =>
         special("client-output-buffer-limit", Special::ClientOutputBufferLimit);
 
@@ -28,7 +28,8 @@ super::directives! {
     proto_max_bulk_len: u64 =>
         integer("proto-max-bulk-len", || 512 << 20, 1 << 20, LONG_MAX, Unit::Bytes);
 
-    /// Milliseconds after which a running script is reported as busy and can be killed; 0 never reports it.
+    /// Milliseconds after which a running script is reported as busy and can be killed; 0 never
+    /// reports it.
     busy_reply_threshold_milliseconds: u64 =>
         integer("busy-reply-threshold", || 5000, 0, LONG_MAX, Unit::Milliseconds)
             .aliases(&["lua-time-limit"]);

@@ -12,9 +12,9 @@ super::directives! {
     /// Most memory for data; 0 means no limit.
     maxmemory: u64 => integer("maxmemory", || 0, 0, ULONG_MAX, Unit::Bytes);
 
-    /// What happens when that limit is reached: noeviction refuses writes; the others remove keys, of all
-    /// keys or only of those that expire, by least recent use, by least frequent use, at random, or by
-    /// nearest expiry.
+    /// What happens when that limit is reached: noeviction refuses writes; the others remove keys,
+    /// of all keys or only of those that expire, by least recent use, by least frequent use, at
+    /// random, or by nearest expiry.
     maxmemory_policy: MaxmemoryPolicy =>
         choice("maxmemory-policy", MaxmemoryPolicy::NoEviction.raw(), MaxmemoryPolicy::WORDS);
 
@@ -24,8 +24,8 @@ super::directives! {
     /// How long evicting may hold up commands, from 0 (least) to 100 (as long as needed).
     maxmemory_eviction_tenacity: u32 => integer("maxmemory-eviction-tenacity", || 10, 0, 100, Unit::Plain);
 
-    /// Most memory for buffers of all clients together, in bytes or in percent of maxmemory; 0 means no
-    /// limit.
+    /// Most memory for buffers of all clients together, in bytes or in percent of maxmemory; 0
+    /// means no limit.
     maxmemory_clients_raw: i64 =>
         integer("maxmemory-clients", || 0, -100, LONG_MAX, Unit::BytesOrPercent);
 
@@ -42,8 +42,8 @@ super::directives! {
     /// visible only to clients that have sent CLIENT IMPORT-SOURCE ON.
     import_mode: bool => switch("import-mode", false);
 
-    /// Let the background enlarge tables. Accepted for old files: tables here grow in small steps of their
-    /// own.
+    /// Let the background enlarge tables. Accepted for old files: tables here grow in small steps
+    /// of their own.
     activerehashing: bool => switch("activerehashing", true).no_effect_yet();
 
     /// Tell replicas and the append-only file of evicted keys by UNLINK instead of DEL. Here values
@@ -54,12 +54,12 @@ super::directives! {
     /// The same for expired keys, see `lazyfree-lazy-eviction`.
     lazyfree_lazy_expire: bool => switch("lazyfree-lazy-expire", false);
 
-    /// The same for keys that other commands remove (SPOP of all members, RESTORE of what has expired), see
-    /// `lazyfree-lazy-eviction`.
+    /// The same for keys that other commands remove (SPOP of all members, RESTORE of what has
+    /// expired), see `lazyfree-lazy-eviction`.
     lazyfree_lazy_server_del: bool => switch("lazyfree-lazy-server-del", false);
 
-    /// Let DEL free in the background, as UNLINK does. Accepted for old files: DEL and UNLINK are the same
-    /// here, see `lazyfree-lazy-eviction`.
+    /// Let DEL free in the background, as UNLINK does. Accepted for old files: DEL and UNLINK are
+    /// the same here, see `lazyfree-lazy-eviction`.
     lazyfree_lazy_user_del: bool => switch("lazyfree-lazy-user-del", false).no_effect_yet();
 
     /// Let FLUSHDB, FLUSHALL and SCRIPT FLUSH free in the background unless they say otherwise.

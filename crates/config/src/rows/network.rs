@@ -10,8 +10,8 @@ super::directives! {
     /// Port for plain TCP connections; 0 switches them off.
     port: u16 => integer("port", || 6379, 0, 65535, Unit::Plain).of_one_node();
 
-    /// Addresses to listen on. A leading hyphen lets the start go on when the address is missing on this
-    /// machine; an asterisk stands for all addresses of IPv4, `::*` for all of IPv6.
+    /// Addresses to listen on. A leading hyphen lets the start go on when the address is missing on
+    /// this machine; an asterisk stands for all addresses of IPv4, `::*` for all of IPv6.
     bind: special => special("bind", Special::Bind).of_one_node();
 
     /// Local address from which outgoing connections start (to a master, to other nodes).
@@ -30,7 +30,8 @@ super::directives! {
     unixsocketperm: u32 =>
         integer("unixsocketperm", || 0, 0, 0o777, Unit::Octal).immutable().only_with(&["unixsocket"]);
 
-    /// Length of the kernel's queue of connections not yet accepted. The kernel caps it at its own limit.
+    /// Length of the kernel's queue of connections not yet accepted. The kernel caps it at its own
+    /// limit.
     tcp_backlog: u32 => integer("tcp-backlog", || 511, 0, INT_MAX, Unit::Plain).immutable();
 
     /// Seconds between the kernel's probes on idle connections; 0 sends none.

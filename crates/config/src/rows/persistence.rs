@@ -56,8 +56,8 @@ super::directives! {
     appenddirname: text => text("appenddirname", "appendonlydir").immutable()
         .text_check(checks::appenddirname);
 
-    /// When the append-only file is forced to disk: always (before replying), everysec, or no (the kernel
-    /// decides).
+    /// When the append-only file is forced to disk: always (before replying), everysec, or no (the
+    /// kernel decides).
     appendfsync: AppendFsync =>
         choice("appendfsync", AppendFsync::Everysec.raw(), AppendFsync::WORDS);
 

@@ -38,8 +38,8 @@ super::directives! {
     repl_diskless_sync_max_replicas: u32 =>
         integer("repl-diskless-sync-max-replicas", || 0, 0, INT_MAX, Unit::Plain);
 
-    /// How a replica loads a copy that comes over the socket: disabled (through a file), on-empty-db,
-    /// flush-before-load, or
+    /// How a replica loads a copy that comes over the socket: disabled (through a file),
+    /// on-empty-db, flush-before-load, or
     /// swapdb (keep the old data until the new is complete).
     repl_diskless_load: ReplDisklessLoad =>
         choice("repl-diskless-load", ReplDisklessLoad::Disabled.raw(), ReplDisklessLoad::WORDS)
@@ -96,7 +96,8 @@ super::directives! {
     replica_ignore_maxmemory: bool =>
         switch("replica-ignore-maxmemory", true).aliases(&["slave-ignore-maxmemory"]);
 
-    /// Take a full sync from another replica of the primary, and serve one to others (Braid servers).
+    /// Take a full sync from another replica of the primary, and serve one to others (Braid
+    /// servers).
     repl_sibling_sync: bool => switch("repl-sibling-sync", false);
 
     /// Ask a primary that is a Braid server to compress full sync and stream.

@@ -11,7 +11,8 @@ super::directives! {
     /// Password of the default user.
     requirepass: text => optional_text("requirepass").secret();
 
-    /// File with the users and their rights; without it, `user` lines of the configuration file define them.
+    /// File with the users and their rights; without it, `user` lines of the configuration file
+    /// define them.
     aclfile: text => text("aclfile", "").immutable();
 
     /// Channels that a new user may use: all of them or none.

@@ -14,10 +14,10 @@ super::directives! {
         .unlisted_aliases(&["server-threads"])
         .documented_default("4", "the number of processors this process may use");
 
-    /// How the threads share the work. In `parallel` every thread reads, executes and replies under the locks
-    /// of just the shards it needs. The others are designs of other servers, for comparison: `handoff` and
-    /// `fanout` execute on one thread, `hybrid` sends multi-key work to one thread, `global-lock` executes
-    /// under one lock.
+    /// How the threads share the work. In `parallel` every thread reads, executes and replies under
+    /// the locks of just the shards it needs. The others are designs of other servers, for
+    /// comparison: `handoff` and `fanout` execute on one thread, `hybrid` sends multi-key work to
+    /// one thread, `global-lock` executes under one lock.
     threading_model: ThreadingModel =>
         choice("threading-model", ThreadingModel::Parallel.raw(), ThreadingModel::WORDS).immutable().beyond_redis();
 
@@ -30,12 +30,13 @@ super::directives! {
         integer("shards", || 1024, 1, 65_536, Unit::Plain).immutable().integer_check(checks::power_of_two)
             .beyond_redis();
 
-    /// Let scripts reach keys that they did not declare, as stock servers do. Such a script stops all other
-    /// threads while it runs; with `no`, scripts lock their declared keys and run in parallel.
+    /// Let scripts reach keys that they did not declare, as stock servers do. Such a script stops
+    /// all other threads while it runs; with `no`, scripts lock their declared keys and run in
+    /// parallel.
     script_undeclared_keys: bool => switch("script-undeclared-keys", true);
 
-    /// Keys of a batch of commands that are fetched into the processor's cache together; 0 fetches none
-    /// ahead.
+    /// Keys of a batch of commands that are fetched into the processor's cache together; 0 fetches
+    /// none ahead.
     prefetch_batch_max_size: usize => integer("prefetch-batch-max-size", || 16, 0, 128, Unit::Plain).no_effect_yet();
 
     /// Events for each thread before it is used at all.

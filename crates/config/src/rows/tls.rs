@@ -45,8 +45,8 @@ super::directives! {
     /// Encrypt the connection to the master too.
     tls_replication: bool => switch("tls-replication", false);
 
-    /// Encrypt connections to other nodes of the cluster (slots that move, messages), and those that
-    /// MIGRATE opens. Replication is encrypted by `tls-replication`.
+    /// Encrypt connections to other nodes of the cluster (slots that move, messages), and those
+    /// that MIGRATE opens. Replication is encrypted by `tls-replication`.
     tls_cluster: bool => switch("tls-cluster", false);
 
     /// Allowed protocol versions, for example "TLSv1.2 TLSv1.3"; empty means both.

@@ -17,8 +17,8 @@ super::directives! {
         integer("hash-max-listpack-value", || 64, 0, LONG_MAX, Unit::Bytes)
             .aliases(&["hash-max-ziplist-value"]);
 
-    /// Size of a block of a list: a positive number counts elements, -1 to -5 mean 4, 8, 16, 32 or 64
-    /// kilobytes.
+    /// Size of a block of a list: a positive number counts elements, -1 to -5 mean 4, 8, 16, 32 or
+    /// 64 kilobytes.
     list_max_listpack_size: i64 =>
         integer("list-max-listpack-size", || -2, -(1 << 31), INT_MAX, Unit::Plain)
             .aliases(&["list-max-ziplist-size"]);

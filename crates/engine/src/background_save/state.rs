@@ -50,7 +50,8 @@ impl BackgroundSave {
         }
     }
 
-    /// Cancels the save: its file will not replace the dump file. The thread may run on for a while.
+    /// Cancels the save: its file will not replace the dump file. The thread may run on for a
+    /// while.
     pub fn stop(&self) {
         if self.active.load(Relaxed) {
             self.progress.stop();

@@ -135,7 +135,8 @@ pub(crate) struct Later {
 
 /// What a command stores, computed in the background, and the watch over what it was computed of.
 pub struct Precomputed {
-    /// Ends the watch and frees the result, in the background: locks may be held where it is dropped.
+    /// Ends the watch and frees the result, in the background: locks may be held where it is
+    /// dropped.
     discard: Option<Discard>,
     pub(crate) watch: Option<CowWatch>,
     /// The value to be stored; nothing if it has to be computed again.

@@ -4,6 +4,7 @@
 //!
 //! HOT PATH: commands without special needs do not get here ([`execute`](super::execute)).
 
+use crate::sync_writes::state::SyncWrites;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_config::ProtectedAction;
@@ -238,7 +239,7 @@ pub(super) fn check(
         && engine.sync_writes.holds_for(session.durable)
         && writes(engine, session.queue.as_deref(), command, args)
     {
-        return Err(few_in_sync(engine));
+        return Err(few_in_sync(&engine.sync_writes));
     }
     if attention & (READ_ONLY | STALE) != 0 {
         check_role(engine, session.queue.as_deref(), command, args, attention)?;
@@ -459,8 +460,8 @@ pub(super) fn disk_refusal(engine: &Engine) -> Option<CommandError> {
 
 /// The in-sync set is too small for a write whose reply would wait.
 #[cold]
-fn few_in_sync(engine: &Engine) -> CommandError {
-    engine.sync_writes.counts.refused.fetch_add(1, Relaxed);
+fn few_in_sync(sync_writes: &SyncWrites) -> CommandError {
+    sync_writes.counts.refused.fetch_add(1, Relaxed);
     CommandError::text(TOO_FEW_IN_SYNC)
 }
 
@@ -476,7 +477,7 @@ pub fn write_refusal(engine: &Engine, session: &Session) -> Option<CommandError>
         return Some(CommandError::text(TOO_FEW_REPLICAS));
     }
     if attention & FEW_IN_SYNC != 0 && engine.sync_writes.holds_for(session.durable) {
-        return Some(few_in_sync(engine));
+        return Some(few_in_sync(&engine.sync_writes));
     }
     if attention & READ_ONLY != 0 {
         return Some(CommandError::text(READ_ONLY_REPLICA));

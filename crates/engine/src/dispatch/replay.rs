@@ -13,6 +13,8 @@
 
 mod keydb;
 
+use braid_spec::CommandTable;
+use braid_telemetry::Telemetry;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -200,7 +202,7 @@ impl Replay {
         let failed =
             run_body(&mut Call { engine, command, session, args, blobs, keyspace, reply, others }, false);
         drop(txn);
-        self.end_command(engine, context.slot, command, failed);
+        self.end_command(&engine.telemetry, context.slot, command, failed);
     }
 
     /// The selected database.
@@ -311,11 +313,11 @@ impl Replay {
             let (blobs, others) = (&[][..], Others::default());
             run_body(&mut Call { engine, command, session, args, blobs, keyspace, reply, others }, false)
         });
-        self.end_command(engine, txn.context.slot, command, failed);
+        self.end_command(&engine.telemetry, txn.context.slot, command, failed);
     }
 
     #[inline]
-    fn end_command(&mut self, engine: &Engine, slot: usize, command: &Command, failed: bool) {
+    fn end_command(&mut self, telemetry: &Telemetry, slot: usize, command: &Command, failed: bool) {
         if failed {
             self.note_refusal(command);
         }
@@ -323,8 +325,8 @@ impl Replay {
         self.executed += 1;
         if self.source == Source::Primary {
             // The world is stopped: no other thread counts in this slot.
-            engine.telemetry.command_stats(slot, command.id).calls.add(1);
-            engine.telemetry.threads[slot].executed.add(1);
+            telemetry.command_stats(slot, command.id).calls.add(1);
+            telemetry.threads[slot].executed.add(1);
         }
     }
 
@@ -389,7 +391,7 @@ fn find<'e>(engine: &'e Engine, args: &[&[u8]]) -> Result<&'e Command, ReplayErr
     let found = args.first().and_then(|name| engine.commands.find(name));
     let mut command = match found {
         Some(command) => command,
-        None => find_original(engine, args).ok_or_else(|| ReplayError::Unknown(shown()))?,
+        None => find_original(&engine.commands, args).ok_or_else(|| ReplayError::Unknown(shown()))?,
     };
     if !command.subcommands.is_empty()
         && let Some(name) = args.get(1)
@@ -404,8 +406,8 @@ fn find<'e>(engine: &'e Engine, args: &[&[u8]]) -> Result<&'e Command, ReplayErr
 }
 
 #[cold]
-fn find_original<'e>(engine: &'e Engine, args: &[&[u8]]) -> Option<&'e Command> {
+fn find_original<'e>(commands: &'e CommandTable, args: &[&[u8]]) -> Option<&'e Command> {
     let name = args.first()?;
-    let mut originals = engine.commands.all().iter().filter(|command| command.parent.is_none());
+    let mut originals = commands.all().iter().filter(|command| command.parent.is_none());
     originals.find(|command| command.spec.name.as_bytes().eq_ignore_ascii_case(name))
 }

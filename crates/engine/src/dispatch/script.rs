@@ -12,6 +12,7 @@ use braid_base::clock::{Ticks, unix_ms};
 use braid_base::crc::key_hash_slot;
 use braid_keyspace::txn::{KeyRef, Txn};
 use braid_resp::reply::ReplyBuffer;
+use braid_telemetry::Telemetry;
 use smallvec::SmallVec;
 
 use super::body::run_body;
@@ -129,7 +130,7 @@ pub fn call(
 ) -> ScriptCall {
     let Some(command) = find(engine, args) else {
         let line = b"ERR Unknown Redis command called from script";
-        return refuse(engine, keyspace, run, reply, None, line);
+        return refuse(&engine.telemetry, keyspace, run, reply, None, line);
     };
     keyspace.set_db(session.db);
     let (blobs, others) = (&[][..], Others::default());
@@ -294,12 +295,12 @@ fn undeclared(call: &mut Call<'_, '_>, run: &mut ScriptRun<'_>) -> ScriptCall {
 
 #[cold]
 fn refuse_call(call: &mut Call<'_, '_>, run: &mut ScriptRun<'_>, line: &[u8]) -> ScriptCall {
-    refuse(call.engine, call.keyspace, run, call.reply, Some(call.command), line)
+    refuse(&call.engine.telemetry, call.keyspace, run, call.reply, Some(call.command), line)
 }
 
 #[cold]
 fn refuse(
-    engine: &Engine,
+    telemetry: &Telemetry,
     keyspace: &Txn<'_>,
     run: &mut ScriptRun<'_>,
     reply: &mut ReplyBuffer,
@@ -307,9 +308,9 @@ fn refuse(
     line: &[u8],
 ) -> ScriptCall {
     let slot = keyspace.context.slot;
-    engine.telemetry.threads[slot].count_error(line);
+    telemetry.threads[slot].count_error(line);
     if let Some(command) = command {
-        engine.telemetry.command_stats(slot, command.id).rejected.add(1);
+        telemetry.command_stats(slot, command.id).rejected.add(1);
     }
     if let Some(speculative) = &mut run.speculative {
         speculative.note_error(line);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Counts what commands on a hash slot cost (CLUSTER SLOT-STATS).
 //!
-//! While that is on, all requests go by the way of those that need a check, so that it costs nothing
-//! when it is off. Each byte and nanosecond counts once: those of a transaction or script as its
-//! own, not as those of the commands within.
+//! While that is on, all requests go by the way of those that need a check, so that it costs
+//! nothing when it is off. Each byte and nanosecond counts once: those of a transaction or script
+//! as its own, not as those of the commands within.
 
 use braid_base::clock::Ticks;
 use braid_clients::attention::SLOT_STATS;

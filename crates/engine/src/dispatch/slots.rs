@@ -9,6 +9,7 @@ use braid_clients::{Address, ClientRecord, client_flags};
 use braid_config::{ClusterEndpointType, Config};
 use braid_group::cluster::MapNode;
 use braid_keyspace::{KeyRef, Keyspace};
+use braid_spec::CommandTable;
 use braid_spec::{Behavior, Command, CommandError, Flags, keys};
 
 use super::Worker;
@@ -69,7 +70,7 @@ pub(super) fn check(
     command: &Command,
     args: &[&[u8]],
 ) -> Result<(), CommandError> {
-    if session.import.as_ref().is_some_and(|seat| fills(engine, seat, session, command, args)) {
+    if session.import.as_ref().is_some_and(|seat| fills(&engine.commands, seat, session, command, args)) {
         return Ok(());
     }
     let mut slot = OneSlot::default();
@@ -113,14 +114,20 @@ pub(super) fn check(
 
 /// Whether a request reaches only slots that its connection fills.
 #[cold]
-fn fills(engine: &Engine, seat: &ImportSeat, session: &Session, command: &Command, args: &[&[u8]]) -> bool {
+fn fills(
+    commands: &CommandTable,
+    seat: &ImportSeat,
+    session: &Session,
+    command: &Command,
+    args: &[&[u8]],
+) -> bool {
     let fills = |command: &Command, args: &[&[u8]]| {
         let found = keys::find_slotted(command.spec, args).unwrap_or_default();
         found.into_iter().all(|at| seat.covers(args[at.index]))
     };
     match &session.queue {
         Some(queue) if is_exec(command) => {
-            queue.commands.iter().all(|queued| fills(engine.commands.get(queued.command), &queued.args()))
+            queue.commands.iter().all(|queued| fills(commands.get(queued.command), &queued.args()))
         }
         _ => fills(command, args),
     }

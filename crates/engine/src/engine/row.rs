@@ -18,8 +18,8 @@ use crate::engine::request::Request;
 /// A command's body.
 pub type Handler = fn(&mut Call) -> CommandResult;
 
-/// What a request says of itself: WRITE, DENYOOM and STALE, in place of its command's; nothing if it
-/// declares nothing.
+/// What a request says of itself: WRITE, DENYOOM and STALE, in place of its command's; nothing if
+/// it declares nothing.
 pub type Declared = fn(&Engine, &[&[u8]]) -> Option<Flags>;
 
 /// Executes a request without a lock and replies. False, with nothing done, if it needs the lock.
@@ -162,6 +162,7 @@ impl Rows {
 impl std::ops::Deref for Rows {
     type Target = CommandTable;
 
+    #[inline]
     fn deref(&self) -> &CommandTable {
         &self.table
     }

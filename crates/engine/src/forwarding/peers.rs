@@ -99,7 +99,7 @@ impl Forwarding {
 }
 
 impl Peer {
-    fn new(id: &Arc<str>, address: PeerAddress) -> Peer {
+    pub(super) fn new(id: &Arc<str>, address: PeerAddress) -> Peer {
         Peer { id: Arc::clone(id), address, queue: Mutex::default(), has_more: Condvar::new() }
     }
 }

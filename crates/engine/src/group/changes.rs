@@ -102,8 +102,8 @@ impl Engine {
         Err(ChangeError::Busy)
     }
 
-    /// Makes sure that no change of the cluster that was worked out before can be committed any more.
-    /// Blocks until that is certain, or the server ends: then it is false.
+    /// Makes sure that no change of the cluster that was worked out before can be committed any
+    /// more. Blocks until that is certain, or the server ends: then it is false.
     pub(crate) fn raise_epoch(&self) -> bool {
         while !self.shutdown.is_requested() {
             let Some(me) = self.as_author() else { return false };
@@ -141,7 +141,8 @@ impl Engine {
 }
 
 impl Engine {
-    /// Sends a request to another node, and returns its reply: a line, or the text of a bulk string.
+    /// Sends a request to another node, and returns its reply: a line, or the text of a bulk
+    /// string.
     ///
     /// # Errors
     /// In words: what keeps the node from being reached, or its own error.

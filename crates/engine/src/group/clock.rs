@@ -13,8 +13,8 @@ pub(super) struct ClockWatch {
 }
 
 impl ClockWatch {
-    /// Notes by how many seconds this machine's clock is ahead of etcd's (negative: behind). One line
-    /// in the log when that becomes much, and one when it is little again.
+    /// Notes by how many seconds this machine's clock is ahead of etcd's (negative: behind). One
+    /// line in the log when that becomes much, and one when it is little again.
     pub fn note(&mut self, seconds_ahead: i64) {
         let difference = seconds_ahead.unsigned_abs();
         let is_wrong = difference >= TOLD_FROM;

@@ -16,8 +16,8 @@ pub(super) struct Part<'e> {
 }
 
 impl<'e> Part<'e> {
-    /// Of the shard that the group's keys name. `started`: since when its first record may be waited
-    /// for.
+    /// Of the shard that the group's keys name. `started`: since when its first record may be
+    /// waited for.
     pub fn new(engine: &'e Engine, group: &'e Group, former: Option<Arc<str>>, started: u64) -> Part<'e> {
         let own = group.view.lock().id.clone();
         Part {

@@ -218,7 +218,8 @@ fn say_where(engine: &Engine, group: &Group, lease: Option<i64>, taken: &mut Opt
     }
 }
 
-/// Whether a record says what this server says. Where it is a node of a cluster may not know itself.
+/// Whether a record says what this server says. Where it is a node of a cluster may not know
+/// itself.
 fn is_same(known: &Node, own: &Node) -> bool {
     let host = if own.host.is_empty() { &own.host } else { &known.host };
     Node { host: host.clone(), ..known.clone() } == *own

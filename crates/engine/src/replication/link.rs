@@ -72,6 +72,8 @@ impl Engine {
 fn run(engine: &Arc<Engine>) {
     let link = &engine.replication.link;
     let mut applier = Applier::new(engine);
+    // Clients of this server are served beside this thread.
+    braid_persistence::take_short_turns();
     while let Some((primary, generation)) = link.next_target(|| engine.shutdown.is_requested()) {
         let record = OnceCell::new();
         let attempt = Attempt { engine, link, primary, generation, record };

@@ -64,6 +64,7 @@ pub struct ShutdownOptions {
 
 impl Shutdown {
     /// True once the loops must stop.
+    #[inline]
     pub fn is_requested(&self) -> bool {
         self.stops.load(SeqCst)
     }

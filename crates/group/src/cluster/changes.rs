@@ -361,8 +361,8 @@ impl<'m> Operator<'m> {
         Ok(change)
     }
 
-    /// Moves slots of this server's shard to the shard of a node at once. Both must be primaries, as
-    /// the records say, and still be that when the change is committed.
+    /// Moves slots of this server's shard to the shard of a node at once. Both must be primaries,
+    /// as the records say, and still be that when the change is committed.
     pub fn move_slots(&self, moved: &SlotSet, id: &str) -> Outcome {
         let own = self.own().ok_or_else(|| Refusal::unknown(&self.me.node.id))?;
         let target = self.map.node(id).ok_or_else(|| Refusal::unknown(id))?;
@@ -390,7 +390,8 @@ impl<'m> Operator<'m> {
         Ok(change)
     }
 
-    /// Changes nothing but the epoch: no change that was worked out before can be committed any more.
+    /// Changes nothing but the epoch: no change that was worked out before can be committed any
+    /// more.
     pub fn raise_epoch(&self) -> Change {
         self.begin()
     }

@@ -5,7 +5,8 @@
 //! that hangs is left out once, and must be missed.
 //!
 //! `BRAID_SCHEDULES=1000000 cargo test --release -p braid-group --test simulation -- --nocapture`
-//! runs as many; `BRAID_SEED` is the first one's seed. Planted faults are searched in as many at most.
+//! runs as many; `BRAID_SEED` is the first one's seed. Planted faults are searched in as many at
+//! most.
 
 mod etcd;
 mod server;
@@ -26,8 +27,8 @@ fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// Runs schedules from seed `first` on all processors until one violates; its number, counted from 1,
-/// and the sum.
+/// Runs schedules from seed `first` on all processors until one violates; its number, counted from
+/// 1, and the sum.
 fn explore(first: u64, count: u64, faults: Faults) -> (Option<(u64, String)>, Summary) {
     let (next, found) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
     let threads = thread::available_parallelism().map_or(1, usize::from);
@@ -80,8 +81,8 @@ fn no_schedule_violates() {
     assert!(sum.promotions * 2 > count * 3, "too few promotions");
 }
 
-// `from`: the seed that the search begins with, just below one that finds the fault, where the first
-// one to do so is far from 1. Where the code has changed since, it goes on from there.
+// `from`: the seed that the search begins with, just below one that finds the fault, where the
+// first one to do so is far from 1. Where the code has changed since, it goes on from there.
 macro_rules! faults {
     ($($name:ident: $($place:ident).+ $(, from $first:literal)?;)+) => {$(
         #[test]

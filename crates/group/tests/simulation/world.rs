@@ -97,7 +97,8 @@ pub struct World {
     servers: Vec<Server>,
     links: [[bool; SERVERS]; SERVERS],
     etcd_links: [bool; SERVERS],
-    /// Messages to etcd are slow at times: a transaction may be executed long after it was given up.
+    /// Messages to etcd are slow at times: a transaction may be executed long after it was given
+    /// up.
     slow: bool,
     mail: Vec<Envelope>,
     numbers: u64,
@@ -253,8 +254,8 @@ impl World {
         let members = record.map(|shard| &shard.in_sync);
         let is_on_disk = record.is_some_and(|shard| shard.is_on_disk);
         let is_member = members.is_some_and(|members| members.contains(server.id()));
-        // What was acknowledged by it alone is lost with its memory: that is so by definition. It may
-        // end in good order, though.
+        // What was acknowledged by it alone is lost with its memory: that is so by definition. It
+        // may end in good order, though.
         let may_be_alone = server.leads().is_some() && server.orders.required.is_empty()
             || is_member && members.is_some_and(|members| members.len() == 1);
         let was = server.id().run.clone();
@@ -587,8 +588,8 @@ impl World {
             return Some(format!("{} and {} both serve", one.id(), other.id()));
         }
         let shard = &self.etcd.records().shard.as_ref()?.value;
-        // Of a member that is not up its files count; one that is sent everything anew is not promoted
-        // meanwhile.
+        // Of a member that is not up its files count; one that is sent everything anew is not
+        // promoted meanwhile.
         let is_whole = |server: &&Server| server.loads_until <= self.tick && !server.awaits_data();
         for server in
             self.servers.iter().filter(|server| shard.in_sync.contains(server.id())).filter(is_whole)

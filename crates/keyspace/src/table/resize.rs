@@ -83,6 +83,12 @@ impl Table {
         // The next bit of each key's hash decides; it is not in the slot, so the keys are hashed
         // again.
         segment.for_each_slot(|_, _, word| prefetch((word & ADDRESS) as usize as *const u8));
+        // A key stands behind a short string's value, in other cache lines than the header.
+        segment.for_each_slot(|_, _, word| {
+            let key = entry_of(word).key().as_ptr_range();
+            prefetch(key.start);
+            prefetch(key.end.wrapping_sub(1));
+        });
         let bit_of = |word: u64| below_shard(rehash(entry_of(word).key()), shard_bits) >> (63 - depth) & 1;
         // One bit for each used slot, in the order of the walk, so that no key is hashed twice.
         let mut bits = [0u64; (BUCKETS_MAX * SLOTS).div_ceil(64)];

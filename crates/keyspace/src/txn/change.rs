@@ -230,6 +230,7 @@ impl<'a> Txn<'a> {
         {
             // SAFETY: the shard is held exclusively.
             unsafe { self.shard(hash, true).table(self.db).note_members(hash, at) };
+            self.note_due(hash, at);
         }
     }
 
@@ -326,12 +327,21 @@ impl<'a> Txn<'a> {
         let rehash = |key: &[u8]| keyspace.hash(key);
         // SAFETY: the shard is held exclusively, and the entry is new.
         unsafe { table.insert(hash, keyspace.shard_bits(), entry, &mut self.context.limbo, &rehash) };
-        if entry.has_expiry() {
+        if let Some(at) = entry.expiry() {
+            self.note_due(hash, at);
             self.note_own_expiring(entry.key());
         }
         if keyspace.wants(NEW.class) && !self.silent {
             self.notify(NEW, entry.key());
         }
+    }
+
+    /// Records that a key, or a member of a collection, expires at a time.
+    #[inline]
+    pub(super) fn note_due(&self, hash: u64, at: i64) {
+        let keyspace = self.keyspace;
+        let shard = keyspace.shard_of(hash);
+        keyspace.note_due(shard, keyspace.shard(shard).table(self.db), at);
     }
 
     /// Records a key to which a client of a replica has given an expiry.

@@ -56,7 +56,8 @@ impl<'a> Txn<'a> {
                     table.replace(hash, self.keyspace.shard_bits(), entry, new);
                     self.context.limbo.retire_shell(entry);
                 }
-                if at.is_some() {
+                if let Some(at) = at {
+                    self.note_due(hash, at);
                     self.note_own_expiring(key);
                 }
             }

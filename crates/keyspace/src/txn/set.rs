@@ -126,7 +126,8 @@ impl<'a> Txn<'a> {
                 table.replace(hash, self.keyspace.shard_bits(), old, new);
                 self.context.limbo.retire_entry(old);
             }
-            if at.is_some() {
+            if let Some(at) = at {
+                self.note_due(hash, at);
                 self.note_own_expiring(key);
             }
             if is_object {
@@ -168,6 +169,7 @@ impl<'a> Txn<'a> {
         let table = self.shard(hash, true).table(self.db);
         // SAFETY: the shard is held exclusively; the entry is linked.
         unsafe { table.expiry_changed(hash, self.keyspace.shard_bits(), entry) };
+        self.note_due(hash, at);
         self.note_own_expiring(entry.key());
     }
 

@@ -15,6 +15,7 @@ use braid_keyspace::{Context, Keyspace, Txn};
 use braid_rdb::{Access, Bytes, Decoder, Fault, Limits, RdbType};
 
 use super::{ExpiredKeys, LoadError, Loaded, clock_of, readable};
+use crate::scheduling::stand_back;
 use crate::value::read_value;
 
 /// Larger values are decoded by the reading thread.
@@ -66,6 +67,7 @@ pub(super) struct Terms<'k> {
     /// The gate slot of the thread that has stopped the world.
     pub slot: usize,
     pub expired: Option<&'k ExpiredKeys>,
+    pub stands_back: bool,
 }
 
 /// A key as read from the file.
@@ -127,7 +129,7 @@ impl Crew {
         batch.bytes.extend_from_slice(value);
         // No overflow: batches are sent long before 4 GiB, values are bounded, and over-long names
         // take another path.
-        let ends = [begin, middle, batch.bytes.len()].map(|end| end as u32);
+        let ends = [begin as u32, middle as u32, batch.bytes.len() as u32];
         let &Key { db, kind, expire_at, access, position, .. } = key;
         batch.pieces.push(Piece { hash, position, expire_at, access, db, ends, kind });
         if batch.bytes.len() >= BATCH_BYTES || batch.pieces.len() >= BATCH_PIECES {
@@ -191,6 +193,9 @@ fn work_off(terms: &Terms<'_>, work: &Receiver<Batch>, back: &Sender<Done>) {
         }
     }
     let _farewell = Farewell(back);
+    if terms.stands_back {
+        stand_back();
+    }
     // Adding keys does not touch the counters, so sharing the slot of a waiting thread is harmless.
     let mut context = Context::new(terms.keyspace, terms.slot);
     let mut failed = false;

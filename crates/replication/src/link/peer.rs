@@ -9,8 +9,10 @@ use braid_resp::request;
 use super::LinkError;
 use crate::blocks::Unpacker;
 
-/// Bytes read at once.
-const READ_BYTES: usize = 256 << 10;
+/// Bytes read at once, at least and at most. The room for them is cleared each time, which takes
+/// longer than reading where little comes at a time.
+const READ_MIN: usize = 16 << 10;
+const READ_MAX: usize = 256 << 10;
 /// Longest line that a primary may send in front of a full sync.
 const LINE_MAX: usize = 64 << 10;
 
@@ -30,6 +32,8 @@ pub struct Peer<S> {
     /// Received; `at..` is not used yet.
     buffer: Vec<u8>,
     at: usize,
+    /// Bytes to read at once.
+    room: usize,
     /// Decompresses the received bytes, if they are compressed.
     unpacker: Option<Unpacker>,
 }
@@ -37,7 +41,7 @@ pub struct Peer<S> {
 impl<S: Read + Write> Peer<S> {
     /// A primary at the other end of a connection whose reads end with `WouldBlock` now and then.
     pub fn new(stream: S) -> Peer<S> {
-        Peer { stream, buffer: Vec::new(), at: 0, unpacker: None }
+        Peer { stream, buffer: Vec::new(), at: 0, room: READ_MIN, unpacker: None }
     }
 
     /// The unread bytes, and all that follow, are compressed.
@@ -106,16 +110,16 @@ impl<S: Read + Write> Peer<S> {
     /// Receives what there is, up to a bound; 0 if the read has timed out.
     pub fn receive(&mut self) -> Result<usize, LinkError> {
         match &mut self.unpacker {
-            None => receive(&mut self.stream, &mut self.buffer),
-            Some(unpacker) => receive_blocks(&mut self.stream, unpacker, &mut self.buffer),
+            None => receive(&mut self.stream, &mut self.room, &mut self.buffer),
+            Some(unpacker) => receive_blocks(&mut self.stream, &mut self.room, unpacker, &mut self.buffer),
         }
     }
 
     /// As [`Peer::receive`], onto a buffer of the caller's.
     pub fn receive_onto(&mut self, buffer: &mut Vec<u8>) -> Result<usize, LinkError> {
         match &mut self.unpacker {
-            None => receive(&mut self.stream, buffer),
-            Some(unpacker) => receive_blocks(&mut self.stream, unpacker, buffer),
+            None => receive(&mut self.stream, &mut self.room, buffer),
+            Some(unpacker) => receive_blocks(&mut self.stream, &mut self.room, unpacker, buffer),
         }
     }
 
@@ -169,20 +173,27 @@ impl<S: Read + Write> Peer<S> {
 /// Reads compressed bytes, and appends what they contain to `buffer`; 0 if the read has timed out.
 fn receive_blocks(
     stream: &mut impl Read,
+    room: &mut usize,
     unpacker: &mut Unpacker,
     buffer: &mut Vec<u8>,
 ) -> Result<usize, LinkError> {
-    let count = receive(stream, unpacker.input())?;
+    let count = receive(stream, room, unpacker.input())?;
     unpacker.unpack_onto(buffer)?;
     Ok(count)
 }
 
 /// Reads onto `buffer`; 0 if the read has timed out. The end of the connection is an error.
-fn receive(stream: &mut impl Read, buffer: &mut Vec<u8>) -> Result<usize, LinkError> {
+fn receive(stream: &mut impl Read, room: &mut usize, buffer: &mut Vec<u8>) -> Result<usize, LinkError> {
     let len = buffer.len();
-    buffer.resize(len + READ_BYTES, 0);
+    buffer.resize(len + *room, 0);
     let outcome = stream.read(&mut buffer[len..]);
-    buffer.truncate(len + outcome.as_ref().map_or(0, |count| *count));
+    let count = outcome.as_ref().map_or(0, |count| *count);
+    buffer.truncate(len + count);
+    if count == *room {
+        *room = READ_MAX.min(2 * count);
+    } else if count < *room / 4 {
+        *room = READ_MIN.max(*room / 2);
+    }
     match outcome {
         Ok(0) => Err(io::Error::new(ErrorKind::UnexpectedEof, "Connection with master lost.").into()),
         Ok(count) => Ok(count),

@@ -9,6 +9,7 @@ use braid_base::blob::Blob;
 use braid_clients::client_flags;
 use braid_engine::{Engine, dispatch};
 use braid_resp::parse::{Limits, Span, Step};
+use braid_telemetry::Telemetry;
 
 use super::{ClientSet, Relaxed, WOULD_BLOCK, add, linger};
 use crate::batch::{Request, Source, Turn, slice_of};
@@ -84,7 +85,7 @@ impl ClientSet {
         let Some(received) = self.received(place, received) else { return 0 };
         let Some(client) = self.slab.get(place) else { return received };
         if client.query_bytes() > self.settings.query_bytes_max {
-            self.drop_for_query(engine, place);
+            self.drop_for_query(&engine.telemetry, place);
         } else if client.is_held() {
             // Stored until the client resumes.
             client.publish_sizes(&self.client_bytes);
@@ -120,7 +121,7 @@ impl ClientSet {
     }
 
     #[cold]
-    fn drop_for_query(&mut self, engine: &Engine, place: u32) {
+    fn drop_for_query(&mut self, telemetry: &Telemetry, place: u32) {
         if let Some(client) = self.slab.get(place) {
             let record = &client.session.record;
             log::warn!(
@@ -128,9 +129,7 @@ impl ClientSet {
                 record.id,
                 record.address
             );
-            engine.telemetry.threads[record.io_thread.load(Relaxed) as usize]
-                .query_limit_disconnections
-                .add(1);
+            telemetry.threads[record.io_thread.load(Relaxed) as usize].query_limit_disconnections.add(1);
             client.broken = true;
             self.to_drop.push(place);
         }
@@ -148,7 +147,7 @@ impl ClientSet {
         let result = incoming.blob.fill_with(missing, |room| socket.recv_uninit(room));
         let Some(received) = self.received(place, result) else { return 0 };
         if self.slab.get(place).is_some_and(|client| client.query_bytes() > self.settings.query_bytes_max) {
-            self.drop_for_query(engine, place);
+            self.drop_for_query(&engine.telemetry, place);
         } else {
             if let Some(client) = self.slab.get(place) {
                 client.publish_sizes(&self.client_bytes);

@@ -22,7 +22,13 @@ pub(super) struct Replicas {
     known_up_to: u64,
     /// A replica took all that a turn allows, and there is more.
     has_more: bool,
+    /// The kernel keeps bytes back for some replica; in this turn they were given to it.
+    holds: bool,
+    held_now: bool,
 }
+
+/// With replies to as many clients in a turn another turn follows at once, as a rule.
+const BUSY_CLIENTS: usize = 4;
 
 impl Replicas {
     pub(super) fn add(&mut self, place: u32) {
@@ -52,21 +58,25 @@ impl<M: Model> EventLoop<M> {
     #[inline]
     pub(super) fn feed_replicas(&mut self, now_ms: i64) {
         if !self.replicas.places.is_empty() {
-            self.feed_all(now_ms);
+            let pushes = !std::mem::take(&mut self.replicas.held_now);
+            self.feed_all(now_ms, false, pushes);
         }
     }
 
     /// Sends changes to this loop's replicas before the replies to the clients: if the server dies
-    /// in between, these replicas have the acknowledged changes.
+    /// in between, these replicas have the acknowledged changes, or the kernel has them to send: on
+    /// a busy loop it sends at once what several turns have given it.
     #[inline]
     pub(crate) fn feed_replicas_before_replies(&mut self) {
         if !self.replicas.places.is_empty() && self.engine.sendable().0 > self.replicas.sent_up_to {
-            self.feed_all(self.worker.now_ms());
+            let may_hold = self.clients.to_write.len() >= BUSY_CLIENTS && !self.reply_hold.holds_any();
+            self.feed_all(self.worker.now_ms(), may_hold, false);
+            self.replicas.held_now = self.replicas.holds;
         }
     }
 
     #[cold]
-    fn feed_all(&mut self, now_ms: i64) {
+    fn feed_all(&mut self, now_ms: i64, may_hold: bool, pushes: bool) {
         let engine = Arc::clone(&self.engine);
         let (end, awaited) = engine.sendable();
         if let Some(offset) = awaited {
@@ -75,9 +85,10 @@ impl<M: Model> EventLoop<M> {
         let limit = engine.replica_output_limit();
         let link = &engine.replication.link;
         let is_cut_off = link.is_replica() && !link.is_up();
-        let context = SendContext { engine: &engine, slot: self.slot, now_ms, end, is_cut_off };
+        let context =
+            SendContext { engine: &engine, slot: self.slot, now_ms, end, may_hold, pushes, is_cut_off };
         (self.replicas.sent_up_to, self.replicas.known_up_to) = (end, awaited.unwrap_or(end));
-        self.replicas.has_more = false;
+        (self.replicas.has_more, self.replicas.holds) = (false, false);
         for place in self.replicas.places.clone() {
             // The client may be away, with another thread.
             let Some(client) = self.clients.slab.get(place).filter(|client| !client.broken) else {
@@ -86,6 +97,7 @@ impl<M: Model> EventLoop<M> {
             let Client { socket, replica_output: Some(output), .. } = client else { continue };
             let outcome =
                 if output.blocked { SendOutcome::Blocked } else { output.advance(&context, socket) };
+            self.replicas.holds |= output.is_holding();
             output.measure(end);
             let is_beyond = output.is_beyond(limit, now_ms);
             if is_beyond {
@@ -114,10 +126,11 @@ impl<M: Model> EventLoop<M> {
             return false;
         }
         let is_any_caught_up = self.is_any_replica_caught_up();
-        let Replicas { sent_up_to, known_up_to, has_more, .. } = self.replicas;
+        let Replicas { sent_up_to, known_up_to, has_more, holds, .. } = self.replicas;
         // Bytes that wait for the disk do not count, but bytes that reached it meanwhile do: the
         // notifier does not report events from before the request for it.
         has_more
+            || holds
             || (is_any_caught_up
                 && (self.engine.sendable().0 > sent_up_to || self.engine.wants_news(self.slot, known_up_to)))
     }

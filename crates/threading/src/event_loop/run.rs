@@ -7,6 +7,8 @@
 //!
 //! HOT PATH: per request no allocation; the memory behind the next keys is prefetched together.
 
+use braid_keyspace::Keyspace;
+use braid_telemetry::Telemetry;
 use std::cell::Cell;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -74,7 +76,7 @@ impl ClientSet {
             // Turns that ended beside a long script do not end twice.
             let ended = finished.get() && self.slab.get(turn.client).is_none_or(|client| !client.in_batch);
             if !ended {
-                self.finish(engine, &batch, &shared, turn, now_ms);
+                self.finish(&engine.telemetry, &batch, &shared, turn, now_ms);
             }
         }
         self.put_back_batch(batch, shared);
@@ -94,7 +96,7 @@ impl ClientSet {
         }
         let now = worker.now_ms();
         for turn in run.batch.turns.iter().filter(|turn| turn.client != script_of) {
-            self.finish(engine, &run.batch, &run.shared, turn, now);
+            self.finish(&engine.telemetry, &run.batch, &run.shared, turn, now);
         }
     }
 
@@ -103,12 +105,12 @@ impl ClientSet {
     pub fn prefetch_next(&mut self, engine: &Engine, run: &Run) {
         if run.at.is_multiple_of(PREFETCH_GROUP) {
             let end = (run.at + PREFETCH_GROUP).min(run.batch.requests.len());
-            self.prefetch(engine, &run.batch.requests[run.at..end]);
+            self.prefetch(&engine.keyspace, &run.batch.requests[run.at..end]);
         }
     }
 
     #[inline]
-    fn prefetch(&mut self, engine: &Engine, group: &[Request]) {
+    fn prefetch(&mut self, keyspace: &Keyspace, group: &[Request]) {
         if group.len() < 2 {
             return;
         }
@@ -117,11 +119,11 @@ impl ClientSet {
         // A request for the same key as the one before it needs nothing more.
         let mut last = 0;
         for request in group.iter().filter(|request| is_other(request, &mut last)) {
-            engine.keyspace.prefetch_bucket(db(&mut self.slab, request), request.prepared.hash);
+            keyspace.prefetch_bucket(db(&mut self.slab, request), request.prepared.hash);
         }
         last = 0;
         for request in group.iter().filter(|request| is_other(request, &mut last)) {
-            engine.keyspace.prefetch_entry(db(&mut self.slab, request), request.prepared.hash);
+            keyspace.prefetch_entry(db(&mut self.slab, request), request.prepared.hash);
         }
     }
 
@@ -228,7 +230,7 @@ impl ClientSet {
     }
 
     /// Ends a client's turn: keeps the input behind its executed requests.
-    fn finish(&mut self, engine: &Engine, batch: &Batch, shared: &[u8], turn: &Turn, now_ms: i64) {
+    fn finish(&mut self, telemetry: &Telemetry, batch: &Batch, shared: &[u8], turn: &Turn, now_ms: i64) {
         let Some(client) = self.slab.get(turn.client) else { return };
         client.in_batch = false;
         client.session.record.last_active_ms.store(now_ms, Relaxed);
@@ -285,7 +287,7 @@ impl ClientSet {
             log::debug!("Protocol error ({text}) from client: id={} addr={}", record.id, record.address);
             client.reply.protocol_error(&error);
             let thread = record.io_thread.load(Relaxed) as usize;
-            engine.telemetry.threads[thread].count_error(b"ERR");
+            telemetry.threads[thread].count_error(b"ERR");
             client.session.close();
             if !client.in_write_list {
                 client.in_write_list = true;

@@ -10,6 +10,7 @@
 
 pub mod migration;
 
+use braid_config::Config;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -115,7 +116,7 @@ impl Starting {
         std::thread::Builder::new().name(format!("io_thd_{slot}")).spawn(move || {
             let _guard = AbortOnPanic;
             braid_base::alloc::register_thread(slot + 1);
-            bind(&engine, slot);
+            bind(&engine.config, slot);
             let task = rustix::thread::gettid().as_raw_nonzero().get() as u32;
             engine.telemetry.threads[slot].task.store(task, Relaxed);
             drop(engine);
@@ -138,8 +139,8 @@ impl Drop for AbortOnPanic {
 
 /// Binds the calling thread to processors, according to `server_cpulist` or
 /// `server-thread-affinity`.
-fn bind(engine: &Engine, slot: usize) {
-    let list = engine.config.server_cpulist();
+fn bind(config: &Config, slot: usize) {
+    let list = config.server_cpulist();
     let processors = if !list.is_empty() {
         match affinity::parse_list(&list) {
             Some(processors) if !processors.is_empty() => processors,
@@ -148,7 +149,7 @@ fn bind(engine: &Engine, slot: usize) {
                 return;
             }
         }
-    } else if engine.config.server_thread_affinity() {
+    } else if config.server_thread_affinity() {
         let count = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         vec![slot % count]
     } else {

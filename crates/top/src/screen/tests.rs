@@ -5,6 +5,7 @@
 use super::*;
 use crate::recorded;
 use crate::sample::{HotKey, Sample, SlowEntry};
+use crate::slots::SlotFigures;
 use braid_client::Info;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -145,6 +146,37 @@ fn a_server_in_active_mode_and_its_peers() {
 }
 
 #[test]
+fn hot_slots_of_a_node_of_a_cluster() {
+    let mut app = app("braid");
+    let (_, sample) = recorded::pair("braid");
+    let text = recorded::text("braid").replace("cluster_enabled:0", "cluster_enabled:1");
+    let slots = |factor: f64, counts: bool| {
+        let slot = |slot, figure: f64| SlotFigures {
+            slot,
+            keys: Some(figure),
+            cpu_micros: counts.then_some(figure * factor * 1e3),
+            bytes_in: counts.then_some(figure * factor * 100.0),
+            bytes_out: counts.then_some(figure * factor * 20.0),
+            memory: None,
+        };
+        Some(vec![slot(12_182, 300.0), slot(5, 40.0)])
+    };
+    let take = |app: &mut App, at: f64, slots| {
+        app.take(Ok(Sample { at: sample.at + at, info: Info::parse(&text), slots, ..Sample::default() }));
+    };
+    take(&mut app, 1.0, slots(1.0, true));
+    press(&mut app, &[KeyCode::Char('9')]);
+    assert_eq!((app.panel, app.wish()), (crate::app::Panel::HotSlots, crate::sample::Wish::HotSlots));
+    take(&mut app, 2.0, slots(2.0, true));
+    check("hot-slots", &screen(&app, 140, 14));
+    press(&mut app, &[KeyCode::Right, KeyCode::Char('r')]);
+    assert_eq!(app.sheet().rows[0][0].text, "5", "by slot");
+    take(&mut app, 3.0, slots(1.0, false));
+    let shown = screen(&app, 100, 14);
+    assert!(shown.contains("only keys are counted") && !shown.contains("cpu s"), "{shown}");
+}
+
+#[test]
 fn without_a_group_there_is_no_panel_for_it() {
     let mut app = app("braid");
     press(&mut app, &[KeyCode::Char('6'), KeyCode::Char('7')]);
@@ -168,7 +200,7 @@ fn help_covers_a_small_screen() {
 #[test]
 fn every_size_can_be_drawn() {
     let mut app = app_in_group();
-    for panel in '1'..='8' {
+    for panel in '1'..='9' {
         press(&mut app, &[KeyCode::Char(panel)]);
         for (width, height) in [(1, 1), (10, 3), (40, 8), (300, 100)] {
             screen(&app, width, height);

@@ -85,6 +85,7 @@ fn load_with(
         expired: None,
         first_db: 0,
         threads,
+        stands_back: false,
         progress: &progress,
     };
     let mut functions = Vec::new();

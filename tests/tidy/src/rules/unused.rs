@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What a manifest depends on is named by the package's sources: an entry that outlives its last use
-//! lengthens builds and claims an edge of the crate graph that is not there.
+//! What a manifest depends on is named by the package's sources: an entry that outlives its last
+//! use lengthens builds and claims an edge of the crate graph that is not there.
 
 use super::violation;
 use crate::{Tree, Violation};

@@ -11,7 +11,8 @@ pub const NAME: &str = "workflows";
 
 /// Where scripts are.
 const FOLDERS: [&str; 4] = [".ci/", "tests/", "bench/", "deploy/"];
-/// The script that lists its pieces in a line `pieces=(...)`, and what a workflow has for one of them.
+/// The script that lists its pieces in a line `pieces=(...)`, and what a workflow has for one of
+/// them.
 const NIGHTLY: &str = "tests/nightly";
 const PIECE: &str = "matrix.piece";
 /// The line of a workflow that lists the pieces.

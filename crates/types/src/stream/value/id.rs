@@ -73,8 +73,8 @@ impl StreamId {
         }
     }
 
-    /// The next id that a region gives of those that write together (active-active replication): its
-    /// sequence number is the region's modulo 64, so no two regions give the same.
+    /// The next id that a region gives of those that write together (active-active replication):
+    /// its sequence number is the region's modulo 64, so no two regions give the same.
     pub fn next_of_region(last: StreamId, now_ms: u64, region: u8) -> Option<StreamId> {
         let number = u64::from(region);
         if now_ms > last.ms {
