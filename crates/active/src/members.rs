@@ -74,7 +74,7 @@ enum Blocks {
     /// All in one.
     One(Block),
     /// By the least name that may be in each. The first has the empty name.
-    Many(Box<BTreeMap<Bytes, Block>>),
+    Many(BTreeMap<Bytes, Block>),
 }
 
 impl<V> Default for Members<V> {
@@ -160,7 +160,7 @@ impl Blocks {
         let Some(name) = second.first_name().map(Bytes::from) else { return };
         if let Blocks::One(first) = self {
             let first = std::mem::take(first);
-            *self = Blocks::Many(Box::new(BTreeMap::from([(Bytes::default(), first)])));
+            *self = Blocks::Many(BTreeMap::from([(Bytes::default(), first)]));
         }
         if let Blocks::Many(blocks) = self {
             blocks.insert(name, second);

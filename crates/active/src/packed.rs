@@ -243,7 +243,7 @@ mod tests {
                     }
                     6..9 => assert_eq!(block.remove(&name), map.remove(&name).is_some()),
                     _ => {
-                        let keeps = |name: &[u8]| name.len() % 3 > 0;
+                        let keeps = |name: &[u8]| !name.len().is_multiple_of(3);
                         let before = map.len();
                         map.retain(|name, _| keeps(name));
                         assert_eq!(block.retain(|entry| keeps(entry.name)), before - map.len());

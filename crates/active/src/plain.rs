@@ -162,13 +162,15 @@ mod tests {
         Stamp::of(Region::new(1).unwrap(), position).unwrap()
     }
 
+    type Map = BTreeMap<Vec<u8>, (Stamp, Option<u64>, Vec<u8>)>;
+
     /// Random changes do what they do to a map, while blocks are split.
     #[test]
     fn plain_strings_are_a_map() {
         let mut random = fastrand::Rng::with_seed(5);
         for names in [3_u64, 20, 5_000] {
             let mut plains = Plains::default();
-            let mut map: BTreeMap<Vec<u8>, (Stamp, Option<u64>, Vec<u8>)> = BTreeMap::new();
+            let mut map = Map::new();
             for position in 1..5 * names {
                 let name = random.u64(0..names).to_string().into_bytes();
                 if random.u8(0..4) == 0 {
@@ -180,7 +182,7 @@ mod tests {
                 plains.put(&name, Plain { stamp: stamp(position), time, value: &value });
                 map.insert(name, (stamp(position), time, value));
             }
-            let check = |plains: &Plains, map: &BTreeMap<Vec<u8>, (Stamp, Option<u64>, Vec<u8>)>| {
+            let check = |plains: &Plains, map: &Map| {
                 assert_eq!(plains.len(), map.len());
                 assert_eq!(plains.iter().count(), map.len());
                 for (name, (stamp, time, value)) in map {

@@ -88,7 +88,7 @@ impl Thread<'_> {
         let mut names = std::mem::take(&mut self.dirty);
         if std::mem::take(&mut self.all_dirty) {
             names.extend(all_keys(txn));
-            names.extend(self.replica.views().map(|(db, name, _, _)| (db, Box::from(&name[..]))));
+            names.extend(self.replica.views().map(|(db, name, _, _)| (db, Box::from(name))));
         }
         let names: Vec<KeyName> = names.into_iter().collect();
         for some in names.chunks(KEYS) {
