@@ -352,7 +352,7 @@ fn the_page_shows_active_active_peers() {
     two.connect().ok(&format!("CONFIG SET active-peers \"127.0.0.1:{},127.0.0.1:1\"", one.port()));
     one.connect().ok("SET k v");
     assert_eq!(browser.open(&format!("http://127.0.0.1:{port}/")), 200);
-    let up = format!("^127.0.0.1:{}\\tup\\t1\\t[0-9.]+( .?s)?\\t1\\t[0-9.]+ (B|KiB)$", one.port());
+    let up = format!("^127.0.0.1:{}\\tup\\t1\\t[0-9.]+( .?s)?\\t1\\t[0-9.]+ (B|KiB)\\t-$", one.port());
     browser.wait_for(&lists("Active-active", &up));
     browser.wait_for(&lists("Active-active", "^127.0.0.1:1\\tdown"));
     let hint = format!("{}.querySelector('.hint').innerText", section("Active-active"));
