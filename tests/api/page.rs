@@ -220,15 +220,7 @@ fn the_page_shows_slow_commands_big_keys_and_what_is_wrong() {
     let is_marked =
         "[...document.querySelectorAll('td.bad')].some(cell => cell.innerText === 'refused: min_replicas')";
     assert_eq!(browser.evaluate(is_marked), true);
-    // On a telephone nothing is cut off at the side.
-    for width in [390, 1280] {
-        browser.resize(width, 844);
-        let fits = format!(
-            "window.innerWidth === {width} && document.documentElement.scrollWidth <= {width} && \
-             [...document.querySelectorAll('section')].every(part => part.scrollWidth <= part.clientWidth + 1)"
-        );
-        browser.wait_for(&fits);
-    }
+    browser.wait_for_every_width("true");
     // Who may run INFO but neither SLOWLOG nor SCAN sees the rest, and is not asked for a password.
     client.ok("ACL SETUSER default -slowlog -scan");
     browser.wait_for(&hint("Slow log", "This user may not run SLOWLOG GET."));

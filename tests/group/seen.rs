@@ -237,18 +237,7 @@ fn the_page_shows_the_group() {
     let drawn =
         |class: &str, count: usize| format!("{group}.querySelectorAll('svg g.{class}').length === {count}");
     browser.wait_for(&drawn("in-sync", 2));
-    // On a telephone nothing is cut off at the side.
-    for width in [390, 1280] {
-        browser.resize(width, 844);
-        if let Some(file) = std::env::var_os("BRAID_PICTURE") {
-            browser.keep_picture(&std::path::Path::new(&file).with_extension(format!("{width}.png")));
-        }
-        browser.wait_for(&format!(
-            "window.innerWidth === {width} && document.documentElement.scrollWidth <= {width} && \
-             [...document.querySelectorAll('section')].every(part => part.scrollWidth <= part.clientWidth + 1) && \
-             {group}.querySelector('svg').clientWidth > 200"
-        ));
-    }
+    browser.wait_for_every_width(&format!("{group}.querySelector('svg').clientWidth > 200"));
     // A member that is gone.
     let gone = (leads + 1) % 3;
     seen.group.servers[gone].signal(Signal::KILL);

@@ -162,6 +162,23 @@ impl Browser {
         reply["result"]["value"].clone()
     }
 
+    /// Waits until the page shows all of its width, and this expression is true, on a telephone and on
+    /// a screen. `BRAID_PICTURE` names a file beside which pictures of both are kept.
+    #[track_caller]
+    pub fn wait_for_every_width(&mut self, expression: &str) {
+        for width in [390, 1280] {
+            self.resize(width, 844);
+            if let Some(file) = std::env::var_os("BRAID_PICTURE") {
+                self.keep_picture(&Path::new(&file).with_extension(format!("{width}.png")));
+            }
+            self.wait_for(&format!(
+                "window.innerWidth === {width} && document.documentElement.scrollWidth <= {width} && \
+                 [...document.querySelectorAll('section')].every(part => part.scrollWidth <= part.clientWidth + 1) && \
+                 {expression}"
+            ));
+        }
+    }
+
     /// Waits until an expression is true in the page; panics with what the page shows when that
     /// does not come.
     #[track_caller]

@@ -26,39 +26,24 @@ struct Database {
     others: HashMap<Name, Box<Key>>,
 }
 
-/// A key to look at.
+/// Something of a key to look at.
 #[derive(Debug)]
-pub enum KeyRef<'k> {
-    Kept(&'k Key),
+pub enum Look<'k, T> {
+    Kept(&'k T),
     /// Made of a plain string.
-    Made(Key),
+    Made(T),
 }
 
-impl Deref for KeyRef<'_> {
-    type Target = Key;
+pub type KeyRef<'k> = Look<'k, Key>;
+pub type ValueRef<'k> = Look<'k, Value>;
 
-    fn deref(&self) -> &Key {
+impl<T> Deref for Look<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
         match self {
-            KeyRef::Kept(key) => key,
-            KeyRef::Made(key) => key,
-        }
-    }
-}
-
-/// A key's value to look at.
-#[derive(Debug)]
-pub enum ValueRef<'k> {
-    Kept(&'k Value),
-    Made(Value),
-}
-
-impl Deref for ValueRef<'_> {
-    type Target = Value;
-
-    fn deref(&self) -> &Value {
-        match self {
-            ValueRef::Kept(value) => value,
-            ValueRef::Made(value) => value,
+            Look::Kept(kept) => kept,
+            Look::Made(made) => made,
         }
     }
 }
