@@ -90,6 +90,13 @@ fn exactly_what_was_asked_for_is_sent() {
 }
 
 #[test]
+fn a_rate_beyond_what_connections_carry_sends_all_that_was_asked_for() {
+    let server = TestServer::start(&[]);
+    measured(&server, "-t set -n 3000 --rate 1000000 -c 2 --threads 2");
+    assert_eq!(calls(&server, "set"), 3_000);
+}
+
+#[test]
 fn sequential_keys_cover_the_range_once() {
     let server = TestServer::start(&[]);
     measured(&server, "-t set -n 500 -r 500 --key-pattern S -c 9 --threads 3 -P 4");
@@ -324,6 +331,9 @@ fn a_cluster_gets_each_request_where_its_key_is() {
     // Requests that are due at fixed times go where they belong as well.
     let rows = measured(entry, "--cluster --ratio 1:3 --rate 3000 -n 2000 -r 3000 -c 6 --threads 2");
     assert_eq!((field(&rows[0], "errors"), all("set") + all("get")), (0, 3_000 + 5_003 + 10 + 2_000));
+    // So do those that wait for a connection.
+    measured(entry, "--cluster --ratio 1:3 --rate 1000000 -n 2000 -r 3000 -c 6 --threads 2");
+    assert_eq!(all("set") + all("get"), 3_000 + 5_003 + 10 + 4_000);
     assert!(cluster.nodes.iter().all(|node| !info(node, "errorstats").contains("MOVED")));
     let told = text(&run(entry, "--cluster -n 10 -c 3 --threads 2"));
     assert!(told.contains("need 4 connections at least"), "{told}");

@@ -30,14 +30,16 @@ impl Worker {
         let mut turn = 0;
         let mut touched: Vec<usize> = Vec::new();
         let mut drain = Drain::default();
+        // As many have been due as were asked for; all of them are sent.
+        let mut exhausted = false;
         loop {
             let now = run.nanos(Ticks::now());
-            let was_over = run.ended;
             run.look_for_the_end();
-            while !run.ended && next as u64 <= now {
+            while !run.ended && !exhausted && next as u64 <= now {
                 let is_over = run.pass.duration.is_some_and(|duration| next as u128 >= duration.as_nanos());
                 if is_over || run.claim(1) == 0 {
-                    run.ended = true;
+                    run.ended = is_over;
+                    exhausted = !is_over;
                     break;
                 }
                 self.make_due(run, turn, next as u64, now);
@@ -47,7 +49,7 @@ impl Worker {
             }
             if run.router.is_some() {
                 touched.clear();
-                if !was_over {
+                if !run.ended {
                     self.send_routed(run, turn)?;
                 }
             }
@@ -55,12 +57,13 @@ impl Worker {
                 self.connections[place].send_due(run)?;
                 self.connections[place].watch(&self.poller, place as u64)?;
             }
-            // Requests that could not be sent in time are not sent any more; they have waited at
-            // least until now.
-            if run.ended && self.connections.iter().all(|connection| connection.under_way == 0) {
+            // Requests that could not be sent within a duration are not sent any more; they have
+            // waited at least until now.
+            let is_over = run.ended || exhausted && !self.has_due(run);
+            if is_over && self.connections.iter().all(|connection| connection.under_way == 0) {
                 break;
             }
-            let nap = if run.ended {
+            let nap = if run.ended || exhausted {
                 NAP_MAX
             } else {
                 let now = run.nanos(Ticks::now());
@@ -68,7 +71,7 @@ impl Worker {
             };
             let count = self.poller.wait(Some(nap)).map_err(|error| error.to_string())?;
             run.waits += 1;
-            if drain.is_over(count == 0 && run.ended, run.pass)? {
+            if drain.is_over(count == 0 && (run.ended || exhausted), run.pass)? {
                 break;
             }
             self.serve_events(run, count)?;
@@ -80,6 +83,12 @@ impl Worker {
             run.recorder.kinds[0].latency.saturating_record(end.saturating_sub(due));
         }
         Ok(())
+    }
+
+    /// Whether requests are due that have not been sent.
+    fn has_due(&self, run: &Run<'_>) -> bool {
+        run.router.as_ref().is_some_and(Router::has_requests)
+            || self.connections.iter().any(|connection| !connection.due.is_empty())
     }
 
     /// A request is due at `next`.
