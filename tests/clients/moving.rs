@@ -119,18 +119,17 @@ fn run(changes: Changes, language: &str, installed: &str, command: impl FnOnce(&
     command.args([&cluster.nodes[0].port().to_string(), changes.name()]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut program = command.spawn().expect("the program starts");
-    let name = language.to_owned();
-    cluster.wait_for("the program works", || count(&cluster, &name) > 0);
+    cluster.wait_for("the program works", || count(&cluster) > 0);
     changes.make(&mut cluster);
     drop(program.stdin.take());
     judge(language, &program.wait_with_output().expect("it ends"));
 }
 
-/// Keys of all nodes.
-fn count(cluster: &Cluster, what: &str) -> i64 {
+/// Keys of all nodes that answer: on a stalled machine one may wait for its lease.
+fn count(cluster: &Cluster) -> i64 {
     let of = |index: usize| match cluster.client(index).call("DBSIZE") {
         Value::Integer(count) => count,
-        other => panic!("{what}: {other}"),
+        _ => 0,
     };
     (0..cluster.nodes.len()).map(of).sum()
 }
@@ -213,7 +212,7 @@ fn rust(changes: Changes) {
     let stopped = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let work = scope.spawn(|| count_with(&client, changes == Changes::Moves, &stopped));
-        cluster.wait_for("the program works", || count(&cluster, "rust") > 0);
+        cluster.wait_for("the program works", || count(&cluster) > 0);
         changes.make(&mut cluster);
         stopped.store(true, Relaxed);
         assert!(work.join().expect("every count is right") > 0);

@@ -3,8 +3,9 @@
 //
 // Counts on many keys until its standard input ends: every reply must be what it is to be, and no error may come.
 // With `failover` primaries die: a request whose connection breaks is sent again by the library, so it may count
-// twice, but never goes back. The library does not send a transaction again whose connection broke before its reply:
-// the program does, as it has to with any cluster. Run by tests/clients/moving.rs.
+// twice, but never goes back. Transactions are sent again by the program, as with any cluster: when a slot moves between
+// two of its commands, or a node cannot be reached, this version of the library sends parts of it. Run by
+// tests/clients/moving.rs.
 package main
 
 import (
@@ -13,6 +14,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,7 +25,8 @@ import (
 const movingKeys = 50
 
 func moving(port string, isExact bool) {
-	options := &redis.ClusterOptions{Addrs: []string{"127.0.0.1:" + port}}
+	// Nothing is to be sent again because the machine stands still for a while.
+	options := &redis.ClusterOptions{Addrs: []string{"127.0.0.1:" + port}, ReadTimeout: time.Minute}
 	if !isExact {
 		// Enough for a lease to end and a replica to take over.
 		options.MaxRedirects = 200
@@ -31,6 +34,10 @@ func moving(port string, isExact bool) {
 	}
 	client := redis.NewClusterClient(options)
 	defer client.Close()
+	alone := *options
+	alone.MaxRedirects = -1
+	transactions := redis.NewClusterClient(&alone)
+	defer transactions.Close()
 	var ended atomic.Value
 	ended.Store(false)
 	go func() {
@@ -43,7 +50,7 @@ func moving(port string, isExact bool) {
 		group.Add(1)
 		go func(worker int) {
 			defer group.Done()
-			counted[worker] = movingWork(client, worker, isExact, func() bool { return ended.Load().(bool) })
+			counted[worker] = movingWork(client, transactions, worker, isExact, func() bool { return ended.Load().(bool) })
 		}(worker)
 	}
 	group.Wait()
@@ -58,7 +65,12 @@ func isOfNetwork(err error) bool {
 	return errors.As(err, &network) || errors.Is(err, io.EOF)
 }
 
-func movingWork(client *redis.ClusterClient, worker int, isExact bool, hasEnded func() bool) int {
+// A transaction of which nothing was executed, since its slot is elsewhere.
+func isRedirected(err error) bool {
+	return err != nil && (strings.HasPrefix(err.Error(), "MOVED ") || strings.HasPrefix(err.Error(), "EXECABORT "))
+}
+
+func movingWork(client, transactions *redis.ClusterClient, worker int, isExact bool, hasEnded func() bool) int {
 	counts := make([]int64, movingKeys)
 	number := 0
 	for ; !hasEnded(); number++ {
@@ -71,7 +83,7 @@ func movingWork(client *redis.ClusterClient, worker int, isExact bool, hasEnded 
 			// Two keys of one slot in a transaction.
 			transaction := func() (int64, error) {
 				var count *redis.IntCmd
-				_, err := client.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
+				_, err := transactions.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
 					count = pipe.Incr(ctx, key)
 					pipe.Set(ctx, "{"+key+"}:copy", counts[index]+1, 0)
 					return nil
@@ -79,8 +91,9 @@ func movingWork(client *redis.ClusterClient, worker int, isExact bool, hasEnded 
 				return count.Val(), err
 			}
 			var err error
-			for got, err = transaction(); !isExact && isOfNetwork(err); got, err = transaction() {
-				time.Sleep(50 * time.Millisecond)
+			for got, err = transaction(); isRedirected(err) || !isExact && isOfNetwork(err); got, err = transaction() {
+				transactions.ReloadState(ctx)
+				time.Sleep(20 * time.Millisecond)
 			}
 			must(got, err)
 		}

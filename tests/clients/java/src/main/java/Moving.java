@@ -18,9 +18,10 @@ public class Moving {
 
     private static JedisCluster connect(int port, boolean isExact) {
         HostAndPort node = new HostAndPort("127.0.0.1", port);
-        // Tries are spread over ten seconds: the library's own five, as well.
-        return isExact ? new JedisCluster(node)
-            : new JedisCluster(node, 2000, 2000, 20, new GenericObjectPoolConfig<Connection>());
+        GenericObjectPoolConfig<Connection> pool = new GenericObjectPoolConfig<>();
+        // Nothing is to be sent again because the machine stands still for a while. Otherwise tries are spread over
+        // some ten seconds.
+        return isExact ? new JedisCluster(node, 60_000, 60_000, 5, pool) : new JedisCluster(node, 2000, 2000, 20, pool);
     }
 
     public static void main(String[] args) {
