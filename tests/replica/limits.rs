@@ -113,6 +113,9 @@ fn writes_wait_for_a_slow_replica() {
         wait_for("it is cut off", || figure(&mut client, "replication", "connected_slaves") == 0);
     });
     assert_eq!(written.load(SeqCst), 2 * ROUNDS);
+    let told = |line: &str| server.log().matches(line).count();
+    let ends = told("Writes do not wait for replicas any more");
+    assert!(ends > 0 && ends <= told("Writes wait for replica"), "an end is told once");
 }
 
 #[test]

@@ -28,9 +28,9 @@ struct Attributes {
 
 /// The length of a short turn, in nanoseconds.
 const SHORT_TURN: u64 = 200_000;
-/// How much nicer than others a thread is that stands back: it gets about a tenth of a processor on
-/// which another one always runs, and all of an idle one.
-const NICER: i32 = 10;
+/// How much nicer than others a thread is that stands back: it gets about a quarter of a processor
+/// on which another one always runs, and all of an idle one. With less, a busy machine starves it.
+const NICER: i32 = 5;
 const NICEST: i32 = 19;
 
 /// Has the calling thread take short turns from now on.

@@ -53,7 +53,8 @@ impl Engine {
             });
             replicas.into_iter().max_by_key(|replica| replica.heard_ms())
         });
-        replication.throttles.store(slow.is_some(), Relaxed);
+        // Several loops may call this at once: one of them sees the change.
+        let was_throttling = replication.throttles.swap(slow.is_some(), Relaxed);
         match slow {
             Some(slow) => {
                 if !was_throttling {
@@ -73,6 +74,7 @@ impl Engine {
                     now_ms,
                 );
             }
+            None if !was_throttling => {}
             None => {
                 log::info!("Writes do not wait for replicas any more");
                 self.clients.pause.end(&self.attention, &self.clients.mailboxes, Purpose::Throttle);
