@@ -86,7 +86,8 @@ fn write_until_killed(port: u16, name: &str) -> usize {
     }
 }
 
-/// With `appendfsync always` a reply says that the write is on disk, where the server finds it again.
+/// With `appendfsync always` a reply says that the write is on disk, where the server finds it
+/// again.
 #[test]
 fn acknowledged_writes_outlive_kills() {
     let always = ["--appendonly", "yes", "--appendfsync", "always"];

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Active-active replication with real servers: pairs, meshes and rings that all take writes, links
-//! that are cut and healed, servers that are killed, peers that join with data and peers that are not
-//! what they should be.
+//! that are cut and healed, servers that are killed, peers that join with data and peers that are
+//! not what they should be.
 //!
 //!   cargo test -p braid-tests --test active
 //!
-//! Whatever a test does, in the end all servers show the same: `ACTIVE DIGEST`, which is made of the
-//! values with their marks, and `DEBUG DIGEST`, of the keyspace that clients see.
+//! Whatever a test does, in the end all servers show the same: `ACTIVE DIGEST`, which is made of
+//! the values with their marks, and `DEBUG DIGEST`, of the keyspace that clients see.
 
 mod crash;
 mod examples;

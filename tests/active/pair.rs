@@ -134,8 +134,8 @@ fn commands_whose_results_travel_as_values() {
 }
 
 /// Both sides write while they cannot hear each other. What KeyDB's users have reported of such a
-/// moment: deleted keys that come back, counters that lose increments, values that are swapped, lists
-/// and sets that lose additions, writes that lose against older ones.
+/// moment: deleted keys that come back, counters that lose increments, values that are swapped,
+/// lists and sets that lose additions, writes that lose against older ones.
 #[test]
 fn partitions_heal() {
     let (one, two) = (server(1, &[]), server(2, &[]));
@@ -288,8 +288,8 @@ fn ordinary_replicas_and_append_only_files_have_what_peers_wrote() {
     wait_for("the file has it all", || digest(&two) == digest(&one));
 }
 
-/// Keys about whose end is written, by type: how one is made, and a write that fits while it is there
-/// and when it is gone.
+/// Keys about whose end is written, by type: how one is made, and a write that fits while it is
+/// there and when it is gone.
 const ABOUT_TO_END: [(&str, &str); 7] = [
     ("HSET KEY a 1", "HSET KEY b 2"),
     ("SADD KEY a", "SADD KEY b"),

@@ -46,8 +46,8 @@ fn keys_deleted_while_a_server_is_down_come_back() {
     }
 }
 
-/// 111: with three servers that all increment, of which one is restarted meanwhile, its counter stays
-/// below the others' for good.
+/// 111: with three servers that all increment, of which one is restarted meanwhile, its counter
+/// stays below the others' for good.
 #[test]
 fn counters_lose_increments_when_a_server_restarts() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -101,8 +101,8 @@ fn time_of(server: &TestServer) -> i64 {
     texts(&server.connect().call("TIME"))[0].parse().expect("seconds")
 }
 
-/// 247 and others: once a clock has been set back, what its server writes loses against older writes,
-/// here or there, and servers differ; set ahead, its writes cannot be overwritten any more.
+/// 247 and others: once a clock has been set back, what its server writes loses against older
+/// writes, here or there, and servers differ; set ahead, its writes cannot be overwritten any more.
 #[test]
 fn servers_differ_after_a_clock_step() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -178,8 +178,8 @@ fn values_are_swapped_after_a_cut() {
     }
 }
 
-/// 390: a key is deleted, both have heard of it, and one restarts from its append-only file: the key
-/// is back.
+/// 390: a key is deleted, both have heard of it, and one restarts from its append-only file: the
+/// key is back.
 #[test]
 fn deleted_keys_come_back_from_the_append_only_file() {
     for signal in [Signal::TERM, Signal::KILL] {
@@ -203,8 +203,8 @@ fn deleted_keys_come_back_from_the_append_only_file() {
     }
 }
 
-/// 447: what is deleted on one side of a cut is filled in again from the other side, which still has
-/// it.
+/// 447: what is deleted on one side of a cut is filled in again from the other side, which still
+/// has it.
 #[test]
 fn keys_deleted_on_one_side_of_a_cut_come_back() {
     let (one, two) = (server(1, &[]), server(2, &["--active-backlog-size", "64kb"]));

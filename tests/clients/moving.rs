@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Cluster clients while the cluster changes: slots move to and fro, a node joins, a primary hands
 //! over, another one dies. The programs see no error but those that every cluster gives them when a
-//! primary dies, since a library gives up a request or does not look for the new primary; their heads
-//! say which. They make their libraries try for as long as a failover takes, as with a stock cluster.
+//! primary dies, since a library gives up a request or does not look for the new primary; their
+//! heads say which. They make their libraries try for as long as a failover takes, as with a stock
+//! cluster.
 //!
 //! A program works until its standard input ends, so a run is as long as the changes take.
 
@@ -56,8 +57,8 @@ impl Changes {
     }
 }
 
-/// Waits until the program has done something since. Moves that follow each other within milliseconds
-/// would redirect one request more often than libraries allow.
+/// Waits until the program has done something since. Moves that follow each other within
+/// milliseconds would redirect one request more often than libraries allow.
 fn wait_for_work(cluster: &Cluster) {
     let before = increments(cluster);
     cluster.wait_for("the program goes on", || increments(cluster) >= before + 100);
@@ -202,8 +203,8 @@ fn java_while_primaries_change() {
     java(Changes::Failover);
 }
 
-/// redis-rs counts on many keys, as the programs do. It tries a dead node over and over without a pause,
-/// and does not ask others for the slots, so the program connects anew.
+/// redis-rs counts on many keys, as the programs do. It tries a dead node over and over without a
+/// pause, and does not ask others for the slots, so the program connects anew.
 fn rust(changes: Changes) {
     let Some(mut cluster) = changes.start_cluster() else { return };
     let addresses: Vec<String> =

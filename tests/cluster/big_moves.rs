@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Moves of 4,096 slots with much data under load, in rounds with faults: the source or the target is
-//! killed, or etcd stops for a while. Takes minutes and gigabytes, so it runs by command:
+//! Moves of 4,096 slots with much data under load, in rounds with faults: the source or the target
+//! is killed, or etcd stops for a while. Takes minutes and gigabytes, so it runs by command:
 //!
 //!   BRAID_MOVE_MB=2048 BRAID_MOVE_ROUNDS=8 \
 //!       cargo test -p braid-tests --test cluster big_moves -- --ignored --nocapture

@@ -99,8 +99,8 @@ fn service_goes_on_without_etcd_and_after_a_restart_of_all() {
     cluster.wait_for("the cluster is back", || cluster.call("GET n:{hello}") == before);
 }
 
-/// A stock node that has become a replica goes on to send its clients to the new primary. They do not
-/// have to connect anew: their libraries would count that as a failure.
+/// A stock node that has become a replica goes on to send its clients to the new primary. They do
+/// not have to connect anew: their libraries would count that as a failure.
 #[test]
 fn clients_of_a_former_primary_are_redirected_and_stay_connected() {
     let Some(cluster) = Cluster::create(3, 2, &[]) else { return };
@@ -138,8 +138,8 @@ fn clients_of_a_former_primary_are_redirected_and_stay_connected() {
     assert!(left.contains("sunsubscribe"), "{left}");
 }
 
-/// A script that names no keys is not redirected. A node that says that it leads executes it, or has
-/// it wait for the rest of the change; it does not refuse it.
+/// A script that names no keys is not redirected. A node that says that it leads executes it, or
+/// has it wait for the rest of the change; it does not refuse it.
 #[test]
 fn scripts_without_declared_keys_wait_while_a_node_takes_over() {
     let Some(cluster) = Cluster::create(3, 2, &[]) else { return };

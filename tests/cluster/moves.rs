@@ -201,8 +201,8 @@ pub(crate) struct Seen {
     redirected: usize,
 }
 
-/// Clients, one for each tag, that change keys while `work` runs, which begins when each of them has
-/// changed all of its keys. Everything is as they know it in the end.
+/// Clients, one for each tag, that change keys while `work` runs, which begins when each of them
+/// has changed all of its keys. Everything is as they know it in the end.
 pub(crate) fn loaded<T>(cluster: &Cluster, tags: Range<usize>, work: impl FnOnce() -> T) -> (T, Seen) {
     let (stop, ready) = (AtomicBool::new(false), Barrier::new(tags.len() + 1));
     std::thread::scope(|scope| {

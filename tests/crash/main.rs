@@ -3,7 +3,7 @@
 //! again, and what is there is a state that clients could have seen.
 //!
 //!   cargo test -p braid-tests --test crash
-//!   BRAID_ROUNDS=200 cargo test -p braid-tests --test crash       many more kills (default 3 for each kind)
+//!   BRAID_ROUNDS=200 cargo test -p braid-tests --test crash   more kills (default: 3 of each kind)
 
 mod disk;
 mod held;

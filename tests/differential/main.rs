@@ -3,7 +3,7 @@
 //! byte for byte.
 //!
 //!   cargo test -p braid-tests --test differential
-//!   BRAID_TEST_SERVER=/usr/bin/redis-server cargo test -p braid-tests --test differential  (stock both)
+//!   BRAID_TEST_SERVER=/usr/bin/redis-server cargo test -p braid-tests --test differential  # stock
 //!
 //! Variables, besides those of `support/lib.rs`:
 //! - `BRAID_COMMANDS`: how many commands a run sends in all (default 20000)

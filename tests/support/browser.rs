@@ -162,8 +162,8 @@ impl Browser {
         reply["result"]["value"].clone()
     }
 
-    /// Waits until the page shows all of its width, and this expression is true, on a telephone and on
-    /// a screen. `BRAID_PICTURE` names a file beside which pictures of both are kept.
+    /// Waits until the page shows all of its width, and this expression is true, on a telephone and
+    /// on a screen. `BRAID_PICTURE` names a file beside which pictures of both are kept.
     #[track_caller]
     pub fn wait_for_every_width(&mut self, expression: &str) {
         for width in [390, 1280] {

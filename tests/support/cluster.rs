@@ -137,8 +137,8 @@ impl Cluster {
         self.nodes.iter().map(TestServer::log).collect::<Vec<_>>().join("\n")
     }
 
-    /// Has slots of one node go to another at once, as soon as that is possible, and waits until they
-    /// have.
+    /// Has slots of one node go to another at once, as soon as that is possible, and waits until
+    /// they have.
     pub fn move_slots(&self, from: usize, to: usize, slots: &str) {
         let id = self.id(to);
         let request = format!("CLUSTER MIGRATESLOTS SLOTSRANGE {slots} NODE {id}");
@@ -158,8 +158,8 @@ impl Cluster {
         });
     }
 
-    /// A request as a client of the cluster sends it: it follows redirections, from the start again if
-    /// one leads to a node that is dead, which a node may know later than another.
+    /// A request as a client of the cluster sends it: it follows redirections, from the start again
+    /// if one leads to a node that is dead, which a node may know later than another.
     pub fn call(&self, text: &str) -> Value {
         let mut reply = None;
         self.wait_for(&format!("{text} is answered"), || {

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Exchanges: what is sent and what must come back, as text files.
 //!
-//! A file holds exchanges separated by blank lines. An exchange is a title line `# ...` and lines of these
-//! forms:
+//! A file holds exchanges separated by blank lines. An exchange is a title line `# ...` and lines
+//! of these forms:
 //! - `> SET k "a\r\nb"`     a command, sent as an array of bulk strings
 //! - `>> "PING\r\n"`        bytes, sent as they are
 //! - `< "+PONG\r\n"`        exactly these bytes come back
 //! - `<* "-ERR unknown*"`   one reply comes back whose bytes match the pattern
 //! - `closed`               the server closes the connection, and nothing more comes
 //! - `args --name value`    in front of everything: the server is started with these arguments
-//! - `braid`                in front of everything: only for Braid (an exchange on what stock servers do not
-//!   have)
+//! - `braid`                in front of everything: only for Braid (what stock servers do not have)
 //!
-//! What a server sends must not depend on how the bytes of the requests arrive, so each exchange is run in
-//! four manners. Between two fragments a second connection is served, so that the first one has most likely
-//! been read.
+//! What a server sends must not depend on how the bytes of the requests arrive, so each exchange is
+//! run in four manners. Between two fragments a second connection is served, so that the first one
+//! has most likely been read.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -106,8 +105,8 @@ impl Exchange {
                     sent_before += bytes.len();
                     if matches!(manner, Manner::ByteByByte) {
                         for byte in &bytes[..split] {
-                            // The server may have answered and closed before the last byte: the expectations
-                            // tell.
+                            // The server may have answered and closed before the last byte: the
+                            // expectations tell.
                             let _ = client.try_send(&[*byte]);
                             other.call("PING");
                         }

@@ -3,7 +3,7 @@
 //! connections (slow and half-open clients, limits, addresses to listen on).
 //!
 //!   cargo test -p braid-tests --test wire
-//!   cargo test -p braid-tests --test wire -- --ignored       also the test that moves a string of 512 MB
+//!   cargo test -p braid-tests --test wire -- --ignored   only the test of a string of 512 MB
 //!
 //! The exchanges are in `exchanges/*.txt`; `exchange.rs` tells their form. Each is run whole, as
 //! one pipeline, byte after byte, and split in two at every place.

@@ -3,8 +3,8 @@
 //!
 //! A number in steps of 10^-17, the precision in which Redis prints the results of INCRBYFLOAT, in
 //! 128 bits. Sums are exact, so they are the same in whatever order regions hear of increments, and
-//! what was forgotten of a sum can be taken off again. What does not fit (beyond 10^20, or finer than
-//! 17 places) is for the caller to write as a whole value.
+//! what was forgotten of a sum can be taken off again. What does not fit (beyond 10^20, or finer
+//! than 17 places) is for the caller to write as a whole value.
 
 /// Decimal places.
 const PLACES: usize = 17;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The backlog: encoded units in the order in which a server applied them, its own and others', from
-//! which it serves its peers. In that order nothing comes before what it depends on, so units may go
-//! any way: pairs, rings, meshes.
+//! The backlog: encoded units in the order in which a server applied them, its own and others',
+//! from which it serves its peers. In that order nothing comes before what it depends on, so units
+//! may go any way: pairs, rings, meshes.
 //!
-//! What was dropped, or came by a full copy, is remembered as a vector: a peer that lacks some of it
-//! needs a full copy.
+//! What was dropped, or came by a full copy, is remembered as a vector: a peer that lacks some of
+//! it needs a full copy.
 //!
 //! Units are short, and there are many of them, so they stand one after another in pieces.
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Cells: one value that any region may write, add to, give a time to live, or remove. A string is a
-//! cell, and so is a hash's field, a member of a set or sorted set, an element of a list, an entry of
-//! a stream. So the laws of merging are proved once.
+//! Cells: one value that any region may write, add to, give a time to live, or remove. A string is
+//! a cell, and so is a hash's field, a member of a set or sorted set, an element of a list, an
+//! entry of a stream. So the laws of merging are proved once.
 //!
 //! Every change removes what it had seen of the cell, by its causal context, and nothing else. What
 //! remains are the writes that have not been overwritten by one that saw them: one, unless regions
-//! have written at the same time. The latest of those shows; the others are kept (*losers*) until all
-//! regions know both, since a removal may have seen the one and not the other. Increments
+//! have written at the same time. The latest of those shows; the others are kept (*losers*) until
+//! all regions know both, since a removal may have seen the one and not the other. Increments
 //! ([`tally`](crate::tally)) and times to live stand beside the value and follow the same rule.
 //!
 //! No cell keeps a tombstone for a value: what a replica has seen ([`Vector`]) and does not have

@@ -7,8 +7,8 @@ use crate::place::{Place, Side};
 use crate::stream::StreamChange;
 use crate::tally::SeenTally;
 
-/// The types of values, in the order that decides when regions give one key different ones: the last
-/// of them shows.
+/// The types of values, in the order that decides when regions give one key different ones: the
+/// last of them shows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kind {
     String,

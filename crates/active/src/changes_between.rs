@@ -130,8 +130,8 @@ impl Transaction<'_> {
         self.replace(database, name, 0..from_end, &to[..to_end], from.len());
     }
 
-    /// Replaces some elements of a list that had so many. What is new comes first: a key that is empty
-    /// in between loses its time.
+    /// Replaces some elements of a list that had so many. What is new comes first: a key that is
+    /// empty in between loses its time.
     fn replace(&mut self, database: u32, name: &Name, gone: Range<usize>, new: &[Bytes], len: usize) {
         let mut first = gone.start;
         if gone.end == len {

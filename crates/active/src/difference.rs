@@ -2,10 +2,10 @@
 //! From what peers did to requests for the keyspace: brings a keyspace that shows what the shadow
 //! showed to what it shows now.
 //!
-//! Call these with the world stopped and the whole journal [translated](crate::translate), several in
-//! a row if there are several units, then [`Difference::finish`], and run its requests as a replica
-//! runs its primary's: with nothing expired by time. They go to the append-only file and ordinary
-//! replicas, and must not be translated back.
+//! Call these with the world stopped and the whole journal [translated](crate::translate), several
+//! in a row if there are several units, then [`Difference::finish`], and run its requests as a
+//! replica runs its primary's: with nothing expired by time. They go to the append-only file and
+//! ordinary replicas, and must not be translated back.
 //!
 //! Of a hash, set, sorted set, stream or list only the parts are looked at that effects name. A
 //! removal of the whole, a change of type, and entries in the middle of a stream have what is left
@@ -227,8 +227,8 @@ fn finish_key(requests: &mut Requests, replica: &Replica, name: &Name, touched: 
     }
 }
 
-/// Brings a list on of which some places were touched: `before` are those that had an element. False
-/// if it has to be written anew.
+/// Brings a list on of which some places were touched: `before` are those that had an element.
+/// False if it has to be written anew.
 fn bring_list(
     requests: &mut Requests,
     name: &Name,
@@ -263,8 +263,8 @@ fn bring_list(
 }
 
 /// No request names an element by its place, so what stands between a touched place and the nearer
-/// end is written anew. So many elements were there, and so many are kept on the two sides. False if
-/// none are: a list that is empty in between loses its time.
+/// end is written anew. So many elements were there, and so many are kept on the two sides. False
+/// if none are: a list that is empty in between loses its time.
 fn rewrite_shorter_end(
     requests: &mut Requests,
     name: &Name,

@@ -4,8 +4,8 @@
 //!
 //! A unit names the stamp of its first effect (the others follow in a row), the last stamp of the
 //! unit before it in its run, and what its region had applied of all others: its causal context. By
-//! the last two a receiver applies each unit once, in each region's order, and never before one that
-//! its region had seen, whatever way units take.
+//! the last two a receiver applies each unit once, in each region's order, and never before one
+//! that its region had seen, whatever way units take.
 
 use crate::Name;
 use crate::change::{Change, SeenAt};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What this server's keyspace has ended because its time has come, and another region is to remove.
+//! What this server's keyspace has ended because its time has come, and another region is to
+//! remove.
 //!
 //! One region removes a key or element whose time has come: the one that gave the time. Keyspaces
 //! end it by their own clocks, sooner or later than that. From there on until the removal arrives
@@ -7,8 +8,8 @@
 //! a keyspace shows follows from the shadow and the journal alone, whatever a clock says.
 //!
 //! A note is about the time that had come. It goes when the key or element gets another one, or is
-//! removed: then it shows again, or there is nothing left to hide. Notes are neither saved nor sent.
-//! A server that starts fills its keyspace with everything, and that ends it again.
+//! removed: then it shows again, or there is nothing left to hide. Notes are neither saved nor
+//! sent. A server that starts fills its keyspace with everything, and that ends it again.
 
 use std::collections::BTreeMap;
 

@@ -60,8 +60,8 @@ impl<T> Items<T> {
         first.chain(chunks.flatten())
     }
 
-    /// The chunk that an index is in, and the index within it. The index behind the last item is the
-    /// one behind the last chunk's.
+    /// The chunk that an index is in, and the index within it. The index behind the last item is
+    /// the one behind the last chunk's.
     fn place(&self, index: usize) -> (usize, usize) {
         if index < self.len / 2 {
             let mut left = index;

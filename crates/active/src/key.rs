@@ -2,10 +2,11 @@
 //! A key: its value, its time to live, and what other regions have made of it at the same time.
 //!
 //! Regions that do not know of each other's may give a key values of different types. The last type
-//! in a fixed order shows, the same everywhere. The others are kept hidden, since a removal may have
-//! seen only one of them, until a write that saw them removes them.
+//! in a fixed order shows, the same everywhere. The others are kept hidden, since a removal may
+//! have seen only one of them, until a write that saw them removes them.
 //!
-//! Likewise a write that finds no key, or one whose time has come, first removes what is left of it.
+//! Likewise a write that finds no key, or one whose time has come, first removes what is left of
+//! it.
 
 use smallvec::SmallVec;
 

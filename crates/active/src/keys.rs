@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! All keys of a replica, and those among them that hold garbage: what does not show and can go when
-//! all regions know it.
+//! All keys of a replica, and those among them that hold garbage: what does not show and can go
+//! when all regions know it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Deref;

@@ -2,11 +2,11 @@
 //! Active-active replication: servers that all take writes, and agree once they have heard of each
 //! other's.
 //!
-//! [`clock`] stamps what a region does, [`vector`] says what a server has applied, [`effect`] is what
-//! travels, in the form of [`wire`]. The values merge: [`cell`] has the rules for one value, on which
-//! all types are built (`string`, `hash`, `set`, `sorted_set`, `list`, `stream`, `hyperloglog`), [`key`]
-//! those for a key. [`replica`] is a server's part: it turns what clients do into effects, and
-//! applies those of others once, in order, whatever way they come.
+//! [`clock`] stamps what a region does, [`vector`] says what a server has applied, [`effect`] is
+//! what travels, in the form of [`wire`]. The values merge: [`cell`] has the rules for one value,
+//! on which all types are built (`string`, `hash`, `set`, `sorted_set`, `list`, `stream`,
+//! `hyperloglog`), [`key`] those for a key. [`replica`] is a server's part: it turns what clients
+//! do into effects, and applies those of others once, in order, whatever way they come.
 //!
 //! Nothing here does input or output, reads a clock or starts a thread; time is an argument. So the
 //! simulator (`tests/simulation`) runs what a server runs. Values are apart from their marks

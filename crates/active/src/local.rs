@@ -468,8 +468,8 @@ impl Transaction<'_> {
     }
 
     /// The keyspace has ended a key or an element, as its time had come: removes it if that is for
-    /// this region to do. Otherwise it is hidden until the region does so whose time it is. False if
-    /// there is no such time.
+    /// this region to do. Otherwise it is hidden until the region does so whose time it is. False
+    /// if there is no such time.
     pub fn end(&mut self, database: u32, name: &Name, element: Option<&[u8]>) -> bool {
         let rules = self.replica.settings.rules;
         let Some(time) = self.replica.key(database, name).map(|key| key.time_of(element, &rules)) else {

@@ -3,11 +3,11 @@
 //! values. Elements that are not paired cost their identity, so a pair must never be of different
 //! values, and few should be left out.
 //!
-//! Equal ends first. Between them it is the longest common subsequence: all pairs of equal values are
-//! written down, row by row and each row backwards, and the longest rise through them is taken (Hunt
-//! and Szymanski). That takes time for the pairs there are. Where values repeat so often that these
-//! are many, only the first of equal values is paired with the first, the second with the second,
-//! and fewer may stay than could.
+//! Equal ends first. Between them it is the longest common subsequence: all pairs of equal values
+//! are written down, row by row and each row backwards, and the longest rise through them is taken
+//! (Hunt and Szymanski). That takes time for the pairs there are. Where values repeat so often that
+//! these are many, only the first of equal values is paired with the first, the second with the
+//! second, and fewer may stay than could.
 
 use std::collections::HashMap;
 
@@ -59,8 +59,8 @@ pub fn common(from: &[Bytes], to: &[Bytes]) -> (usize, usize) {
 /// The longest row of pairs whose first numbers rise. Their second ones do not fall, and where they
 /// are equal the first ones fall.
 fn longest_rise(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
-    // Of the rows of each length, the pair that ends the one with the least end; and before each pair
-    // the one before it in its row.
+    // Of the rows of each length, the pair that ends the one with the least end; and before each
+    // pair the one before it in its row.
     let mut ends: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = Vec::with_capacity(pairs.len());
     for (index, pair) in pairs.iter().enumerate() {
@@ -152,8 +152,8 @@ mod tests {
         }
     }
 
-    /// Where every element equals every second other one, not all pairs are looked at: they would not
-    /// fit into memory.
+    /// Where every element equals every second other one, not all pairs are looked at: they would
+    /// not fit into memory.
     #[test]
     fn many_equal_values_take_no_long_time() {
         let text = |first: &str| format!("{first}{}", "ab".repeat(50_000));

@@ -3,7 +3,8 @@
 //! their names. An element that is removed leaves nothing.
 //!
 //! A cell that has been written once, which is nearly all of them, is its stamp and its value: an
-//! element of a set takes ten bytes beside its name. What has more marks is in the form of `stored`.
+//! element of a set takes ten bytes beside its name. What has more marks is in the form of
+//! `stored`.
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;

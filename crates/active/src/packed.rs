@@ -2,13 +2,13 @@
 //! Blocks: a few named entries in one piece of memory.
 //!
 //! Most values and elements have been written once: a name, a stamp and a short text. As separate
-//! allocations in a map these cost several times what they hold. In a block an entry costs two bytes
-//! of lengths beside it. It is found by looking through the block, so blocks are kept short by those
-//! who have many: [`crate::members`] has them in order of names, as the entries within them are,
-//! [`crate::plain`] by hash, where the entries of a block are in no order.
+//! allocations in a map these cost several times what they hold. In a block an entry costs two
+//! bytes of lengths beside it. It is found by looking through the block, so blocks are kept short
+//! by those who have many: [`crate::members`] has them in order of names, as the entries within
+//! them are, [`crate::plain`] by hash, where the entries of a block are in no order.
 //!
-//! An entry: length of the name, name, length of the content and a bit that is the owner's, content.
-//! Lengths take seven bits a byte. Bytes come from here only, never from a peer or a file.
+//! An entry: length of the name, name, length of the content and a bit that is the owner's,
+//! content. Lengths take seven bits a byte. Bytes come from here only, never from a peer or a file.
 
 use std::ops::Range;
 
@@ -175,8 +175,9 @@ impl<const ORDERED: bool> Block<ORDERED> {
         gone
     }
 
-    /// Takes the entries of the second half away, by bytes; at the end of a row of rising names only
-    /// the last one, so that blocks that are filled in order are full. Nothing if there is one entry.
+    /// Takes the entries of the second half away, by bytes; at the end of a row of rising names
+    /// only the last one, so that blocks that are filled in order are full. Nothing if there is one
+    /// entry.
     pub fn split(&mut self, at_end: bool) -> Option<Block<ORDERED>> {
         let mut rest = &self.0[..];
         let (mut place, mut last) = (0, 0);

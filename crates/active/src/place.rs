@@ -3,16 +3,16 @@
 //!
 //! Elements form a tree. A push hangs its element to the root, on the left (LPUSH) or on the right
 //! (RPUSH); LINSERT hangs one to a neighbour. The order is: left children, the element, right
-//! children. Pushes of one side are in order of their stamps, away from the middle; inserted children
-//! of one side likewise, towards their parent, so the newest stands next to it. Stamps are later
-//! than all that was seen, so an element lands where its region's client put it.
+//! children. Pushes of one side are in order of their stamps, away from the middle; inserted
+//! children of one side likewise, towards their parent, so the newest stands next to it. Stamps are
+//! later than all that was seen, so an element lands where its region's client put it.
 //!
-//! A place is the way from the root, a word for each step: the top bit is the side, the rest a stamp,
-//! or its complement where later ones come first; so words compare as their elements do. It names
-//! all ancestors, so they need not exist any more. Nearly every place is one word.
+//! A place is the way from the root, a word for each step: the top bit is the side, the rest a
+//! stamp, or its complement where later ones come first; so words compare as their elements do. It
+//! names all ancestors, so they need not exist any more. Nearly every place is one word.
 //!
-//! Worked example: RPUSH a (stamp 5), RPUSH b (6), LINSERT AFTER a x (7), LINSERT AFTER a y (8) gives
-//! a = [R5], y = [R5, R8], x = [R5, R7], b = [R6].
+//! Worked example: RPUSH a (stamp 5), RPUSH b (6), LINSERT AFTER a x (7), LINSERT AFTER a y (8)
+//! gives a = [R5], y = [R5, R8], x = [R5, R7], b = [R6].
 
 use std::cmp::Ordering;
 

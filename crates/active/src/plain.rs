@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Plain strings: keys that hold a short string that has been written once, with or without a time,
-//! and nothing else. Most keys are; so they stand in [blocks](crate::packed), eleven bytes beside name
-//! and value, and all others are in [`crate::keys`] as whole structures.
+//! and nothing else. Most keys are; so they stand in [blocks](crate::packed), eleven bytes beside
+//! name and value, and all others are in [`crate::keys`] as whole structures.
 //!
-//! Blocks are found by hash. There is one more whenever they have become full on the average (linear
-//! hashing): only one block is split then, so no change waits for a whole table to be moved.
+//! Blocks are found by hash. There is one more whenever they have become full on the average
+//! (linear hashing): only one block is split then, so no change waits for a whole table to be
+//! moved.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -14,8 +15,8 @@ use crate::stamp::Stamp;
 
 type Block = crate::packed::Block<false>;
 
-/// Bytes of name and value of a string that stands here; longer ones would make blocks that take long
-/// to change.
+/// Bytes of name and value of a string that stands here; longer ones would make blocks that take
+/// long to change.
 const LEN_MAX: usize = 512;
 /// Entries of a block, on the average.
 const FILL: usize = 12;

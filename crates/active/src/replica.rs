@@ -2,13 +2,13 @@
 //! One server's part: what it has applied, and what follows from it.
 //!
 //! Flow: [`Replica::execute`] runs a client's command and returns the unit that the others are to
-//! get. [`Replica::apply`] takes a unit of another region, from whomever it comes: it applies it once,
-//! after the one before it and after everything that its region had seen, or answers that it has it
-//! already or that something is missing. [`Replica::merge`] takes a full copy. Acknowledgements of all
-//! regions let garbage go.
+//! get. [`Replica::apply`] takes a unit of another region, from whomever it comes: it applies it
+//! once, after the one before it and after everything that its region had seen, or answers that it
+//! has it already or that something is missing. [`Replica::merge`] takes a full copy.
+//! Acknowledgements of all regions let garbage go.
 //!
-//! Invariant: what has been applied depends on the vector only, not on the way it came. Two replicas
-//! with equal vectors show the same.
+//! Invariant: what has been applied depends on the vector only, not on the way it came. Two
+//! replicas with equal vectors show the same.
 
 use std::cell::Cell;
 
@@ -97,7 +97,8 @@ pub fn ceiling_after(stamp: Stamp, region: Region, now_ms: u64, for_ms: u64) -> 
 }
 
 impl Replica {
-    /// A server that starts with nothing, or goes on from what it saved when it ended in good order.
+    /// A server that starts with nothing, or goes on from what it saved when it ended in good
+    /// order.
     pub fn new(settings: Settings, state: State) -> Replica {
         let region = settings.region;
         let run = state.vector.newest_run(region).map_or(Stamp::start(region), |run| run.start);
@@ -115,9 +116,9 @@ impl Replica {
     }
 
     /// A server that comes back from a file that may be older than what others have seen of it.
-    /// `last` is the ceiling that its former process had recorded, `ceiling` a higher one that is on
-    /// disk by now ([`ceiling_after`] it and the state): not even a process that crashes at once may
-    /// start where another did. The unit tells the others of the new run.
+    /// `last` is the ceiling that its former process had recorded, `ceiling` a higher one that is
+    /// on disk by now ([`ceiling_after`] it and the state): not even a process that crashes at once
+    /// may start where another did. The unit tells the others of the new run.
     pub fn restart(
         settings: Settings,
         state: State,

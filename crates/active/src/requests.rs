@@ -228,8 +228,8 @@ impl Requests {
         from == to
     }
 
-    /// Replaces so many elements at the ends of a list that keeps some between them. The new ones are
-    /// given away from the middle.
+    /// Replaces so many elements at the ends of a list that keeps some between them. The new ones
+    /// are given away from the middle.
     pub fn replace_ends(&mut self, key: &[u8], ends: [(Side, usize, Vec<&Bytes>); 2]) {
         for (side, gone, new) in ends {
             let (pop, push): (&[u8], &[u8]) = match side {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Sorted sets: observed-remove membership, ZADD's last writer wins, ZINCRBY adds up.
 //!
-//! A ZREM takes the score and the increments that it saw; a member with an increment that it had not
-//! seen stays, and has only that as its score.
+//! A ZREM takes the score and the increments that it saw; a member with an increment that it had
+//! not seen stays, and has only that as its score.
 
 use crate::cell::Cell;
 use crate::members::Members;

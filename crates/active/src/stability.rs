@@ -5,8 +5,8 @@
 //! A region acknowledges what its files hold: what it would still have after a crash. Its
 //! acknowledgement counts here when everything that it covers has been applied here: an effect that
 //! the region made before it saw ours may be on its way still. And every acknowledgement must know
-//! all runs: one who does not know that a server has come back may still take effects from its former
-//! process (links refuse those of a process that is known to be gone).
+//! all runs: one who does not know that a server has come back may still take effects from its
+//! former process (links refuse those of a process that is known to be gone).
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -3,10 +3,10 @@
 //!
 //! A stamp is three things at once, so a mark needs one word for all of them: the time by which the
 //! last writer wins, the *dot* that names the effect (no region gives a stamp twice), and the
-//! effect's place in its region's order (stamps of a region only rise; a unit names the stamp before
-//! it, so gaps are seen). From the top: a bit that is always 0 and free for places in lists, 41 bits
-//! of milliseconds since 2020 (until 2089), 16 bits that count within a millisecond and carry into
-//! it, 6 bits of region. Comparing the words compares the moments, ties by region.
+//! effect's place in its region's order (stamps of a region only rise; a unit names the stamp
+//! before it, so gaps are seen). From the top: a bit that is always 0 and free for places in lists,
+//! 41 bits of milliseconds since 2020 (until 2089), 16 bits that count within a millisecond and
+//! carry into it, 6 bits of region. Comparing the words compares the moments, ties by region.
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The form of structures in a saved state: field by field, numbers of fixed size, lists with their
-//! length. Each structure's own file has a line with its fields. Nothing is allocated that the bytes
-//! cannot fill.
+//! length. Each structure's own file has a line with its fields. Nothing is allocated that the
+//! bytes cannot fill.
 
 use std::collections::BTreeMap;
 

@@ -3,9 +3,10 @@
 //!
 //! Only its region writes a tally's sum, so the later of two states is the newer one, and an
 //! increment travels as the new sum. A SET or DEL says of each tally which sum it saw; from then on
-//! that much of it is forgotten, and increments that it had not seen go on counting. When all of it is
-//! forgotten the region starts a new tally with its next increment, and the forgotten one is kept as a
-//! tombstone until all regions have acknowledged it: a state in which it still counts may come yet.
+//! that much of it is forgotten, and increments that it had not seen go on counting. When all of it
+//! is forgotten the region starts a new tally with its next increment, and the forgotten one is
+//! kept as a tombstone until all regions have acknowledged it: a state in which it still counts may
+//! come yet.
 
 use crate::amount::Amount;
 use crate::stamp::Stamp;

@@ -3,28 +3,29 @@
 //!
 //! A server has a keyspace, in which commands run, and a [`Replica`], its *shadow*: all values with
 //! their marks. One thread reads the journal as an ordinary replica reads its primary's stream, and
-//! gives each unit to [`translate`], which does the same to the shadow and returns the unit of effects.
-//! The other way, from peers' units to requests for the keyspace, is [`crate::difference`].
+//! gives each unit to [`translate`], which does the same to the shadow and returns the unit of
+//! effects. The other way, from peers' units to requests for the keyspace, is
+//! [`crate::difference`].
 //!
 //! Clocks play no part here: a key or element is there until the journal says that the keyspace has
-//! ended it ([`EXPIRED`]), as in an ordinary replica. So the shadow agrees with the keyspace at every
-//! place of the journal. What has ended is removed by one region only, the one that gave the time;
-//! elsewhere it is hidden until then.
+//! ended it ([`EXPIRED`]), as in an ordinary replica. So the shadow agrees with the keyspace at
+//! every place of the journal. What has ended is removed by one region only, the one that gave the
+//! time; elsewhere it is hidden until then.
 //!
 //! # Forms
-//! Requests that are translated as they stand; names in any case. Whatever else is in the journal is
-//! [`Problem::Unknown`]: the caller compares the request's keys with the keyspace ([`agree`]).
+//! Requests that are translated as they stand; names in any case. Whatever else is in the journal
+//! is [`Problem::Unknown`]: the caller compares the request's keys with the keyspace ([`agree`]).
 //!
-//! - `SET` with a time or `KEEPTTL`, `SETNX`, `GETSET`, `MSET`, `MSETNX`: conditions are not looked at,
-//!   since what is in the journal was done
+//! - `SET` with a time or `KEEPTTL`, `SETNX`, `GETSET`, `MSET`, `MSETNX`: conditions are not looked
+//!   at, since what is in the journal was done
 //! - `INCR`, `DECR`, `INCRBY`, `DECRBY`, `INCRBYFLOAT`, `HINCRBY`, `HINCRBYFLOAT`, `ZINCRBY`,
 //!   `ZADD INCR`: increments add up
 //! - `DEL`, `UNLINK`, `FLUSHALL`, `FLUSHDB`
 //! - `EXPIRE`, `PEXPIRE`, `EXPIREAT`, `PEXPIREAT`, `PERSIST`
 //! - `HSET`, `HMSET`, `HSETNX`, `HDEL`, `SADD`, `SREM`, `ZADD` without conditions, `ZREM`
 //! - `HPEXPIREAT`, `HPERSIST` and those of sets and sorted sets, without conditions
-//! - `LPUSH`, `RPUSH`, `LPUSHX`, `RPUSHX`, `LPOP`, `RPOP`, `LREM`, `LTRIM`, `LSET`, `LINSERT`, `LMOVE`,
-//!   `RPOPLPUSH`
+//! - `LPUSH`, `RPUSH`, `LPUSHX`, `RPUSHX`, `LPOP`, `RPOP`, `LREM`, `LTRIM`, `LSET`, `LINSERT`,
+//!   `LMOVE`, `RPOPLPUSH`
 //! - `PFADD`
 //! - `XADD` with an ID and nothing else, `XDEL`, `XSETID`, `XACK`, `XCLAIM`, `XGROUP`
 //! - [`EVICTED`], [`EXPIRED`]: what the keyspace has lost, not what a client has removed

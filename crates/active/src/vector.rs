@@ -2,11 +2,11 @@
 //! Vectors: which effects a server has applied, of every region.
 //!
 //! Effects of a region are applied in its order, so one stamp per region would do, were it not for
-//! crashes. A server that comes back from an older file has forgotten effects of its own that others
-//! may know. It must not give their stamps again, and others must be able to tell what it has
-//! forgotten from what it has never made. So it starts a new *run* above the highest stamp that it
-//! can have given (its ceiling, kept on disk), and a vector holds, for each region, the stretches
-//! `(start, last]` of its runs; nearly always one.
+//! crashes. A server that comes back from an older file has forgotten effects of its own that
+//! others may know. It must not give their stamps again, and others must be able to tell what it
+//! has forgotten from what it has never made. So it starts a new *run* above the highest stamp that
+//! it can have given (its ceiling, kept on disk), and a vector holds, for each region, the
+//! stretches `(start, last]` of its runs; nearly always one.
 
 use crate::stamp::{Region, Stamp};
 use crate::stored::stored;

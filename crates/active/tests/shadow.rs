@@ -447,8 +447,8 @@ fn list_commands_mean_what_they_mean_to_a_server_alone() {
     }
 }
 
-/// A command on a list whose elements are unique: which are new, and which it takes away. Nothing if
-/// there is none that it could be about.
+/// A command on a list whose elements are unique: which are new, and which it takes away. Nothing
+/// if there is none that it could be about.
 struct OnUnique {
     line: String,
     new: Vec<String>,
@@ -488,8 +488,9 @@ fn on_unique(random: &mut fastrand::Rng, number: &mut u32, values: &[String]) ->
     })
 }
 
-/// Two regions that hear of each other late: what one has removed does not come back, what nobody has
-/// removed stays, and nothing is there twice. Some changes are read from the keyspace as values.
+/// Two regions that hear of each other late: what one has removed does not come back, what nobody
+/// has removed stays, and nothing is there twice. Some changes are read from the keyspace as
+/// values.
 #[test]
 fn removed_elements_of_lists_stay_away() {
     for seed in 0..setting("BRAID_SHADOWS", 1_000) {

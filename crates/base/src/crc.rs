@@ -14,7 +14,8 @@ pub const HASH_SLOTS: u16 = 16384;
 
 static CRC16_TABLES: [[u16; 256]; 8] = crc16_tables();
 
-/// Table `n` advances a byte over `n` further zero bytes, so that eight bytes are looked up at once.
+/// Table `n` advances a byte over `n` further zero bytes, so that eight bytes are looked up at
+/// once.
 const fn crc16_tables() -> [[u16; 256]; 8] {
     let mut tables = [[0; 256]; 8];
     let mut index = 0;
@@ -92,7 +93,8 @@ fn find_brace(key: &[u8]) -> Option<usize> {
     }
     let (words, rest) = key.as_chunks::<8>();
     for (index, word) in words.iter().enumerate() {
-        // A byte that is 0 here is borrowed from; what lies above the lowest such byte may look alike.
+        // A byte that is 0 here is borrowed from; what lies above the lowest such byte may look
+        // alike.
         let differs = u64::from_le_bytes(*word) ^ u64::from_le_bytes([b'{'; 8]);
         let found =
             differs.wrapping_sub(u64::from_le_bytes([1; 8])) & !differs & u64::from_le_bytes([0x80; 8]);

@@ -26,8 +26,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Chooses primaries and replicas so that hosts have as few of both as possible, and replicas are
-    /// on other hosts than their primary where there are some.
+    /// Chooses primaries and replicas so that hosts have as few of both as possible, and replicas
+    /// are on other hosts than their primary where there are some.
     pub fn of(hosts: &[&str], replicas: usize) -> Result<Layout, String> {
         let shards = hosts.len() / (replicas + 1);
         if shards == 0 {

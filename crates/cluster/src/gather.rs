@@ -90,7 +90,8 @@ fn ask(target: &Target) -> Result<Info, String> {
 
 /// All that INFO has about replication and the group.
 pub fn info(connection: &mut Connection) -> std::io::Result<Info> {
-    // Section by section: servers before Redis 7 take one alone, and pass over one that they do not know.
+    // Section by section: servers before Redis 7 take one alone, and pass over one that they do not
+    // know.
     let mut text = String::new();
     for section in ["server", "replication", "group"] {
         text += &connection.expect(&["INFO", section])?.text();

@@ -157,7 +157,8 @@ impl Group {
         primaries.max_by_key(|member| member.epoch)
     }
 
-    /// Whether a member is one that may be promoted. Without a group that is one that has everything.
+    /// Whether a member is one that may be promoted. Without a group that is one that has
+    /// everything.
     pub fn is_in_sync(&self, member: &Member) -> bool {
         match self.name {
             Some(_) => self.in_sync.contains(&member.name),

@@ -2,8 +2,9 @@
 //! Has slots move: plans them, shows the plan, and carries it out by CLUSTER MIGRATESLOTS, a few
 //! hundred slots at a time.
 //!
-//! Each step is a move of the servers' own, which goes through or leaves the slots where they are. So
-//! whatever ends this program, no slot is half way, and the same command begins where it has ended.
+//! Each step is a move of the servers' own, which goes through or leaves the slots where they are.
+//! So whatever ends this program, no slot is half way, and the same command begins where it has
+//! ended.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Prints a cluster: a line that sums it up, a picture of the slots of each shard, a table of nodes.
+//! Prints a cluster: a line that sums it up, a picture of the slots of each shard, a table of
+//! nodes.
 
 use std::fmt::Write;
 

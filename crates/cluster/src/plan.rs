@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Which slots are to go where: pure functions from who owns what to a list of moves.
 //!
-//! Shards are numbers here. A plan moves each slot at most once, from its owner to another shard, so
-//! a plan that is carried out in part leaves every slot with one owner.
+//! Shards are numbers here. A plan moves each slot at most once, from its owner to another shard,
+//! so a plan that is carried out in part leaves every slot with one owner.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -197,8 +197,8 @@ mod tests {
             let moves = even(&owned);
             let after = check(&owned, &moves);
             prop_assert!(spread(after.iter().map(|slots| slots.len() as u64)) <= 1);
-            // Whoever has more than the larger of the two counts has to give the rest away; of those
-            // that may keep one more, so many do as can.
+            // Whoever has more than the larger of the two counts has to give the rest away; of
+            // those that may keep one more, so many do as can.
             let (base, extra) = (SLOTS / owned.len(), SLOTS % owned.len());
             let above = owned.iter().filter(|slots| slots.len() > base).count();
             let least: usize = owned.iter().map(|slots| slots.len().saturating_sub(base)).sum();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Makes a server the primary by an operator's word, after the members that had everything are lost.
+//! Makes a server the primary by an operator's word, after the members that had everything are
+//! lost.
 
 use std::time::{Duration, Instant};
 

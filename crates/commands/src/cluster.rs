@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! CLUSTER, READONLY, READWRITE and ASKING. In cluster mode this server is a cluster by itself, which
-//! owns all slots (`braid_engine::cluster_node`), or a node of one of several
+//! CLUSTER, READONLY, READWRITE and ASKING. In cluster mode this server is a cluster by itself,
+//! which owns all slots (`braid_engine::cluster_node`), or a node of one of several
 //! (`braid_engine::cluster_map`); otherwise all of them answer that there is none.
 //!
 //! What tells of the cluster is in `describe.rs`, what tells of slots in `slots.rs`, what changes

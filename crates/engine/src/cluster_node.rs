@@ -111,8 +111,8 @@ impl ClusterNode {
         self.identity.lock().epoch
     }
 
-    /// Makes it another node, which has no epoch (CLUSTER RESET HARD). An error if the file cannot be
-    /// written.
+    /// Makes it another node, which has no epoch (CLUSTER RESET HARD). An error if the file cannot
+    /// be written.
     pub fn renew(&self, config: &Config) -> std::io::Result<()> {
         let mut own = self.identity.lock();
         let id: Arc<str> = braid_replication::random_id().into();

@@ -6,8 +6,8 @@ use braid_group::cluster::Health;
 
 use crate::engine::Engine;
 
-/// The cluster. A server that is one by itself has all slots; one that the cluster does not know has
-/// none.
+/// The cluster. A server that is one by itself has all slots; one that the cluster does not know
+/// has none.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClusterReport {
     /// This node's id.

@@ -214,8 +214,8 @@ impl Engine {
         self.throttle_writers(self.replica_output_limit(), now_ms);
     }
 
-    /// A replica has everything up to an offset of the stream (and, perhaps, up to another one on disk).
-    /// Inside of the gate, unless the context says otherwise.
+    /// A replica has everything up to an offset of the stream (and, perhaps, up to another one on
+    /// disk). Inside of the gate, unless the context says otherwise.
     pub fn acknowledge(
         &self,
         replica: &Arc<Replica>,

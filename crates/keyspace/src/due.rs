@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Times before which nothing expires in groups of shards, so that active expiry passes over a group
-//! without a look at its shards. Cluster mode has 16,384 of them: to read a line of each ten times a
-//! second would cost time, and push what commands need out of the processor's caches.
+//! Times before which nothing expires in groups of shards, so that active expiry passes over a
+//! group without a look at its shards. Cluster mode has 16,384 of them: to read a line of each ten
+//! times a second would cost time, and push what commands need out of the processor's caches.
 //!
 //! A writer lowers its group's time after that of its table; who raises one takes it away first and
 //! reads the tables then. So whichever of the two comes first, the group's time is not above the
@@ -56,8 +56,8 @@ impl DueTimes {
         (0..self.groups()).map(|group| self.of(group)).min().filter(|&at| at != NEVER)
     }
 
-    /// Raises a group's time to the earliest of its shards' tables, which is read when the former one
-    /// has been taken away.
+    /// Raises a group's time to the earliest of its shards' tables, which is read when the former
+    /// one has been taken away.
     pub fn renew(&self, group: u32, earliest: impl FnOnce(Range<u32>) -> Option<i64>) {
         let time = &self.groups[group as usize];
         time.swap(NEVER, AcqRel);

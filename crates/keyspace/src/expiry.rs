@@ -4,9 +4,9 @@
 //!
 //! Each table and each segment keeps a time before which none of its keys expires, and so does each
 //! group of shards (`due.rs`); a pass only walks segments where a key is due. Collections whose
-//! members expire are listed beside the table (`member_expiry_index.rs`), in order of time. The work
-//! of a call is bounded by `budget` entries
-//! examined, and each shard's lock is held only for that shard's part of it.
+//! members expire are listed beside the table (`member_expiry_index.rs`), in order of time. The
+//! work of a call is bounded by `budget` entries examined, and each shard's lock is held only for
+//! that shard's part of it.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;

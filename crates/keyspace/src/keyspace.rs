@@ -95,8 +95,8 @@ pub struct Settings {
     pub broadcasts: AtomicU8,
     /// Changes are journalled. Changed only with the world stopped.
     pub journals: AtomicU8,
-    /// Readers of the journal tell keys and members that were lost, by expiry or eviction, from those
-    /// that were removed ([`crate::journal::loss_of`]), and sums from increments.
+    /// Readers of the journal tell keys and members that were lost, by expiry or eviction, from
+    /// those that were removed ([`crate::journal::loss_of`]), and sums from increments.
     pub tells_losses: AtomicBool,
     /// Removals without a client's request that are journalled as UNLINK: a bit for each
     /// [`Removal`].

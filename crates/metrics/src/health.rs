@@ -50,8 +50,8 @@ impl Readiness {
     }
 }
 
-/// Whether a replica still waits for its first copy and has nothing else to serve. One that has lost
-/// its link, or has loaded a file, serves what it has.
+/// Whether a replica still waits for its first copy and has nothing else to serve. One that has
+/// lost its link, or has loaded a file, serves what it has.
 fn lacks_data(engine: &Engine) -> bool {
     let (link, keyspace) = (&engine.replication.link, &engine.keyspace);
     link.is_replica()

@@ -89,8 +89,8 @@ pub fn hot_slots(engine: &Engine) -> Value {
 /// Number of ended moves of slots that are shown.
 const ENDED_MOVES_SHOWN: usize = 3;
 
-/// The cluster as this node sees it: shards with their slots and nodes, and moves of slots; null for
-/// a server in none.
+/// The cluster as this node sees it: shards with their slots and nodes, and moves of slots; null
+/// for a server in none.
 pub fn cluster(engine: &Engine) -> Value {
     let Some(report) = engine.cluster_report() else { return Value::Null };
     let view = engine.cluster_view();

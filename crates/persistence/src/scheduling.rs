@@ -38,8 +38,8 @@ pub fn take_short_turns() {
     ask_for_turns_of(SHORT_TURN);
 }
 
-/// As [`take_short_turns`], and has the calling thread leave busy processors to others, for the rest
-/// of its life.
+/// As [`take_short_turns`], and has the calling thread leave busy processors to others, for the
+/// rest of its life.
 pub(crate) fn stand_back() {
     ask_for(SHORT_TURN, NICER);
 }

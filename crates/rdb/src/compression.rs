@@ -2,8 +2,8 @@
 //! Compression of strings that gives up on those that do not shrink.
 //!
 //! Trying takes several times as long as writing a string as it is, in vain for images, ciphertexts
-//! and everything that clients have compressed themselves. So once [`RUN`] strings in a row have not
-//! shrunk, only a sample is tried, smaller and smaller, until one of it shrinks. Strings of
+//! and everything that clients have compressed themselves. So once [`RUN`] strings in a row have
+//! not shrunk, only a sample is tried, smaller and smaller, until one of it shrinks. Strings of
 //! different lengths (names and values, say) are judged apart: short strings in vain say nothing of
 //! long ones, where more is to be gained.
 //!

@@ -7,7 +7,8 @@
 //!          10000000 and 4 bytes           32 bits, most significant first
 //!          10000001 and 8 bytes           64 bits, most significant first
 //! string:  a length and that many bytes, or
-//!          11000000 and 1 byte, 11000001 and 2, 11000010 and 4: an integer, least significant first
+//!          11000000 and 1 byte, 11000001 and 2, 11000010 and 4: an integer, least significant
+//!          first
 //!          11000011, compressed length, original length, compressed bytes: LZF
 //! ```
 

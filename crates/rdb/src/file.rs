@@ -10,7 +10,8 @@
 //!          254, number                     the database of the following keys
 //!          251, keys, expiring keys        their numbers
 //!          244, slot, keys, expiring keys  the same for a slot of a cluster
-//!          [253, seconds (4) | 252, ms (8)] [248, idle seconds] [249, frequency (1)] type, name, value
+//!          [253, seconds (4) | 252, ms (8)] [248, idle seconds] [249, frequency (1)] type, name,
+//!          value
 //! ```
 //! Versions before 5 end without a checksum.
 //!

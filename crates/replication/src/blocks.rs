@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Compression of all that a primary sends on a replica's connection: full sync and stream as blocks.
+//! Compression of all that a primary sends on a replica's connection: full sync and stream as
+//! blocks.
 //!
 //! Only between Braid servers, if the replica asks for it (`repl-compression`, `REPLCONF capa lz4`)
 //! and the primary's reply to PSYNC ends with the word `lz4`. The bytes behind that line are blocks
@@ -7,7 +8,8 @@
 //!
 //! A block is four bytes, little-endian, and a payload. The lower 31 bits are the payload's length.
 //! With the highest bit the payload is the content; without, it is four bytes of the content's
-//! length, little-endian, and the content as an LZ4 block. A content has 1 to [`CONTENT_MAX`] bytes.
+//! length, little-endian, and the content as an LZ4 block. A content has 1 to [`CONTENT_MAX`]
+//! bytes.
 
 use lz4_flex::block;
 

@@ -2,9 +2,9 @@
 //! Replication IDs and offsets.
 //!
 //! A replication ID names a history of changes; an offset counts the bytes of that history's
-//! stream. A replica takes over the ID and the offsets of its primary, so that its own replicas, and
-//! whichever replica is promoted, agree on both. The journal counts its own bytes from the start of
-//! the process: [`History`] holds the difference.
+//! stream. A replica takes over the ID and the offsets of its primary, so that its own replicas,
+//! and whichever replica is promoted, agree on both. The journal counts its own bytes from the
+//! start of the process: [`History`] holds the difference.
 
 /// Length of a replication ID, and of the mark behind a full sync.
 pub const ID_LEN: usize = 40;

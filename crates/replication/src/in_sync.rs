@@ -6,8 +6,8 @@
 //! here ever removes a member. Offsets are the journal's. Reads take no lock; what they read is
 //! computed anew when an acknowledgement arrives and when the set changes.
 //!
-//! What counts is what a member has acknowledged *under the present epoch*: under another one it may
-//! have followed another primary in between. An acknowledgement stays good when its connection
+//! What counts is what a member has acknowledged *under the present epoch*: under another one it
+//! may have followed another primary in between. An acknowledgement stays good when its connection
 //! ends, since the member is a process: one that starts anew is another member.
 
 use std::collections::VecDeque;
@@ -103,9 +103,9 @@ impl Default for InSync {
 }
 
 impl InSync {
-    /// Replies wait from now on for these members besides this server, under `epoch`; `size` is that
-    /// of the committed set, this server included. Acknowledgements under other epochs do not count
-    /// any more.
+    /// Replies wait from now on for these members besides this server, under `epoch`; `size` is
+    /// that of the committed set, this server included. Acknowledgements under other epochs do not
+    /// count any more.
     pub fn set(&self, epoch: u64, required: Vec<MemberId>, size: usize) {
         {
             let mut members = self.members.lock();

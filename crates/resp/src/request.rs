@@ -86,8 +86,9 @@ fn write_head(to: &mut &mut [u8], kind: u8, number: usize) {
     }
 }
 
-/// As [`write_bytes`], as stores of whole words: copied by a function, bytes put together just before
-/// are read back while they are still on their way to memory, which takes longer than all the rest.
+/// As [`write_bytes`], as stores of whole words: copied by a function, bytes put together just
+/// before are read back while they are still on their way to memory, which takes longer than all
+/// the rest.
 #[inline(always)]
 fn write_array<const N: usize>(to: &mut &mut [u8], bytes: [u8; N]) {
     let (now, later) = std::mem::take(to).split_first_chunk_mut().expect("room for the whole request");

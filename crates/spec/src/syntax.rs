@@ -3,12 +3,12 @@
 //! DOCS makes of it.
 //!
 //! ```text
-//! key:key#0                     an argument: name, type, and for keys the key specification that covers it
-//!                               (0 if omitted)
+//! key:key#0                     an argument: name, type, and for keys the key specification that
+//!                               covers it (0 if omitted)
 //! addr:string/ip:port           the text to display, if it differs from the name
 //! EX seconds:integer            a literal token before its argument
-//! NX    change=CH               a token alone; its name is the token in lower case, or stands before the
-//!                               equals sign
+//! NX    change=CH               a token alone; its name is the token in lower case, or stands
+//!                               before the equals sign
 //! (a:string|b:string)           one of several; `condition:(NX|XX)` names the choice
 //! {key:key value:string}        arguments that belong together; `data:{..}` names the block
 //! [..]                          optional; several arguments inside form a block

@@ -92,8 +92,8 @@ pub struct SendContext<'e> {
     pub now_ms: i64,
     /// How far the journal may be sent.
     pub end: u64,
-    /// Another turn with changes follows soon: the kernel may wait for it with what it is given now,
-    /// since a packet costs much more than the bytes in it.
+    /// Another turn with changes follows soon: the kernel may wait for it with what it is given
+    /// now, since a packet costs much more than the bytes in it.
     pub may_hold: bool,
     /// Nothing may be kept back any longer.
     pub pushes: bool,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Active-active replication, from Braid's INFO section `active`: this server's region and its peers.
+//! Active-active replication, from Braid's INFO section `active`: this server's region and its
+//! peers.
 
 use braid_client::Info;
 use braid_client::figures::{bytes, grouped};
@@ -9,7 +10,8 @@ use braid_client::info::{part, part_number};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ActiveView {
     pub region: f64,
-    /// Units of effects of its own clients, of others that it has merged, and those that peers took.
+    /// Units of effects of its own clients, of others that it has merged, and those that peers
+    /// took.
     pub own: f64,
     pub merged: f64,
     pub sent: f64,

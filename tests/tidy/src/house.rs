@@ -72,4 +72,4 @@ pub const FILE_LINES: usize = 800;
 /// Lines of a function, with its head.
 pub const FUNCTION_LINES: usize = 100;
 /// Columns of a line that is a comment.
-pub const COMMENT_COLUMNS: usize = 110;
+pub const COMMENT_COLUMNS: usize = 100;

@@ -186,8 +186,8 @@ fn long_function() {
 #[test]
 fn long_comment_line() {
     let file = "crates/base/src/bytes.rs";
-    reports(file, &format!("    // {}\n", "x".repeat(104)), "comment-length", file);
-    assert_eq!(planted(file, &format!("    // {}\n", "x".repeat(103))), []);
+    reports(file, &format!("    // {}\n", "x".repeat(94)), "comment-length", file);
+    assert_eq!(planted(file, &format!("    // {}\n", "x".repeat(93))), []);
 }
 
 #[test]

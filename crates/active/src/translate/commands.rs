@@ -311,8 +311,8 @@ impl<'a> Call<'_, '_, 'a> {
         Ok(())
     }
 
-    /// `XCLAIM key group consumer 0 id TIME ms RETRYCOUNT count FORCE JUSTID LASTID id`, as journals
-    /// have it.
+    /// `XCLAIM key group consumer 0 id TIME ms RETRYCOUNT count FORCE JUSTID LASTID id`, as
+    /// journals have it.
     fn claim(&mut self) -> Outcome {
         let (group, consumer) = (boxed(self.arg(1)?), boxed(self.arg(2)?));
         let id = id(self.arg(4)?)?;

@@ -2,8 +2,8 @@
 //! Requests on lists, as changes of single elements: what a request does not name keeps its place.
 //! So regions that write to one list at once each remove and change only what their clients meant.
 //!
-//! Elements are found as the commands find them, by index, or by value from one end. A list that does
-//! not have what the request was about is not the keyspace's, which is asked then
+//! Elements are found as the commands find them, by index, or by value from one end. A list that
+//! does not have what the request was about is not the keyspace's, which is asked then
 //! ([`Reason::Unknown`]).
 
 use super::{Reason, number};

@@ -37,7 +37,8 @@ fn add(sum: &mut Summary, one: &Summary) {
     sum.keys += one.keys;
 }
 
-/// Runs one history. A panic is a violation, too: some planted faults break what the code relies on.
+/// Runs one history. A panic is a violation, too: some planted faults break what the code relies
+/// on.
 fn history(seed: u64, faults: Faults, traces: bool) -> Summary {
     let run = || {
         let mut world = World::new(seed, faults);
@@ -48,8 +49,8 @@ fn history(seed: u64, faults: Faults, traces: bool) -> Summary {
     std::panic::catch_unwind(run).unwrap_or_else(|_| panicked())
 }
 
-/// Runs histories from seed `first` on all processors until one violates; its number, counted from 1,
-/// and the sum.
+/// Runs histories from seed `first` on all processors until one violates; its number, counted from
+/// 1, and the sum.
 fn explore(first: u64, count: u64, faults: Faults) -> (Option<(u64, String)>, Summary) {
     let (next, found) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
     let threads = thread::available_parallelism().map_or(1, usize::from);
@@ -97,8 +98,8 @@ fn no_history_violates() {
     assert!(sum.keys as u64 > count, "too little is left");
 }
 
-// `from`: the seed that the search begins with, just below one that finds the fault, where the first
-// one to do so is far from 1. Where the code has changed since, it goes on from there.
+// `from`: the seed that the search begins with, just below one that finds the fault, where the
+// first one to do so is far from 1. Where the code has changed since, it goes on from there.
 macro_rules! faults {
     ($($name:ident: $($place:ident).+ $(, from $first:literal)?;)+) => {$(
         #[test]

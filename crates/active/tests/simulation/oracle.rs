@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What all regions must show, computed from the history alone: every effect counts unless one that
-//! had seen it removed or replaced it. Knows neither marks nor vectors nor merging; who had seen what
-//! is kept by the world.
+//! had seen it removed or replaced it. Knows neither marks nor vectors nor merging; who had seen
+//! what is kept by the world.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -237,8 +237,8 @@ impl Link {
         Ok(link)
     }
 
-    /// Receives changes for a moment, and hands each to `take`. Whether the primary wants to know how
-    /// far we are.
+    /// Receives changes for a moment, and hands each to `take`. Whether the primary wants to know
+    /// how far we are.
     pub(super) fn receive(
         &mut self,
         mut take: impl FnMut(Vec<Vec<u8>>) -> Result<(), String>,

@@ -3,9 +3,9 @@
 //! is followed by replication, everything is written here, and at the cut-over writes wait there
 //! until the last of them is here.
 //!
-//! A thread for each primary: [`link`] receives its snapshot and its stream, [`apply`] says what is to
-//! be done, [`target`] does it. Nothing is changed at the other cluster but that writes wait there.
-//! What arrives is written by ordinary commands, so this side needs no rights of its own.
+//! A thread for each primary: [`link`] receives its snapshot and its stream, [`apply`] says what is
+//! to be done, [`target`] does it. Nothing is changed at the other cluster but that writes wait
+//! there. What arrives is written by ordinary commands, so this side needs no rights of its own.
 
 mod apply;
 mod link;
@@ -57,8 +57,8 @@ pub(crate) struct State {
     pub(crate) offset: AtomicU64,
     /// The snapshot is here.
     pub(crate) follows: AtomicBool,
-    /// Writes wait for the rest. A stock primary whose writers are paused keeps the end of its stream
-    /// back until it is acknowledged anew.
+    /// Writes wait for the rest. A stock primary whose writers are paused keeps the end of its
+    /// stream back until it is acknowledged anew.
     pub(crate) is_last: AtomicBool,
     /// Why it has ended.
     pub(crate) failure: Mutex<Option<String>>,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Slots that move at once: Valkey's MIGRATESLOTS, GETSLOTMIGRATIONS and CANCELSLOTMIGRATIONS,
-//! Redis's MIGRATION, and SYNCSLOTS, by which nodes talk to each other (`braid_engine::slot_moves`).
+//! Redis's MIGRATION, and SYNCSLOTS, by which nodes talk to each other
+//! (`braid_engine::slot_moves`).
 //!
 //! Sources: the commands' pages in Valkey's and Redis's documentation; errors as Valkey 9 words
 //! them.

@@ -2,9 +2,9 @@
 //! CLUSTERSCAN of Valkey 9.1: walks the keys of the whole cluster, slot after slot. A client sends
 //! the cursor to where its hash tag belongs.
 //!
-//! A cursor is `<fingerprint>-{<hash tag of the slot>}-<place in the slot>`. A place means something
-//! to the process that has made it, which the fingerprint tells; to others it is the beginning of
-//! the slot. In place 0 no fingerprint is needed.
+//! A cursor is `<fingerprint>-{<hash tag of the slot>}-<place in the slot>`. A place means
+//! something to the process that has made it, which the fingerprint tells; to others it is the
+//! beginning of the slot. In place 0 no fingerprint is needed.
 //!
 //! Source: Valkey documentation, "CLUSTERSCAN", and the replies of a Valkey 9.1.
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Settings, users and functions of the whole cluster: the scope CLUSTER of CONFIG SET, ACL SETUSER,
-//! ACL DELUSER and FUNCTION LOAD, and CLUSTER SETTINGS.
+//! Settings, users and functions of the whole cluster: the scope CLUSTER of CONFIG SET, ACL
+//! SETUSER, ACL DELUSER and FUNCTION LOAD, and CLUSTER SETTINGS.
 //!
-//! The word is read only in a cluster of several nodes, where it means nothing else; elsewhere these
-//! commands are as in Redis.
+//! The word is read only in a cluster of several nodes, where it means nothing else; elsewhere
+//! these commands are as in Redis.
 
 use braid_engine::Call;
 use braid_group::cluster::shared::SharedKind;
@@ -13,8 +13,8 @@ use braid_spec::{CommandError, CommandResult};
 use super::node_of;
 use super::operators::{alone, map_of};
 
-/// The arguments before the word CLUSTER, if it is the last one of a request to a cluster of several
-/// nodes.
+/// The arguments before the word CLUSTER, if it is the last one of a request to a cluster of
+/// several nodes.
 pub fn for_cluster<'a, 'b>(call: &Call, words: &'b [&'a [u8]]) -> Option<&'b [&'a [u8]]> {
     let (last, rest) = words.split_last()?;
     (last.eq_ignore_ascii_case(b"cluster") && call.engine.forwarding().is_some()).then_some(rest)
@@ -26,8 +26,8 @@ pub fn text_of(bytes: &[u8], what: &str) -> Result<String, CommandError> {
     text.map_err(|_| CommandError::text(format!("ERR {what} must be UTF-8 to hold for the cluster")))
 }
 
-/// Writes values (none: deleted) for the whole cluster in the background, and replies when this node
-/// goes by them.
+/// Writes values (none: deleted) for the whole cluster in the background, and replies when this
+/// node goes by them.
 pub fn share(
     call: &mut Call,
     values: Vec<(SharedKind, String, Option<String>)>,

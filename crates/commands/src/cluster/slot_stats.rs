@@ -2,8 +2,8 @@
 //! CLUSTER SLOT-STATS: what the slots of this node's shard hold, and what they have cost.
 //!
 //! Keys are always counted. Processor time and traffic are told while `cluster-slot-stats-enabled`
-//! has them counted. ORDERBY MEMORY-BYTES, of Redis, adds up what the keys take when it is asked, and
-//! only then: nothing is kept for it.
+//! has them counted. ORDERBY MEMORY-BYTES, of Redis, adds up what the keys take when it is asked,
+//! and only then: nothing is kept for it.
 
 use std::cmp::Reverse;
 

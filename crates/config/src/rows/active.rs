@@ -27,12 +27,14 @@ super::directives! {
             .only_with(&["active-replica"]);
 
     /// Milliseconds that a connected peer may be behind, beyond what the line to it takes, before
-    /// writes wait for it; 0: they never wait. A peer that is away, or comes back, is not waited for.
+    /// writes wait for it; 0: they never wait. A peer that is away, or comes back, is not waited
+    /// for.
     active_lag_max_ms: u64 =>
         integer("active-lag-max", || 100, 0, LONG_MAX, Unit::Milliseconds)
             .only_with(&["active-replica"]);
 
-    /// Bytes of effects kept in memory for peers that were away; those that lack more get a full copy.
+    /// Bytes of effects kept in memory for peers that were away; those that lack more get a full
+    /// copy.
     active_backlog_size: u64 =>
         integer("active-backlog-size", || 64 << 20, 1 << 16, LONG_MAX, Unit::Bytes)
             .only_with(&["active-replica"]);

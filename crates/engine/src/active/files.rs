@@ -2,7 +2,8 @@
 //! What a server in active mode begins with: its files, or nothing.
 //!
 //! After a good end the state is everything. After a crash the log follows it, and a new run begins
-//! above the ceiling, which is on disk before stamps below it are given: so no stamp is given twice.
+//! above the ceiling, which is on disk before stamps below it are given: so no stamp is given
+//! twice.
 
 use braid_active::backlog::Backlog;
 use braid_active::replica::{Replica, Settings, State, ceiling_after};

@@ -53,7 +53,8 @@ struct Taker {
 }
 
 /// How long an answer and the next question take at least: the line's part of a peer's lag, which
-/// nothing that is done here makes shorter. The least of the present stretch of time and of the last.
+/// nothing that is done here makes shorter. The least of the present stretch of time and of the
+/// last.
 #[derive(Clone, Copy, Debug, Default)]
 struct Line {
     since_ms: i64,
@@ -200,9 +201,9 @@ impl Outbox {
         }
     }
 
-    /// How many ms the peer is behind that is so most, beyond what its line takes, of those that are
-    /// here and have kept up with the bound so far: who comes back is not waited for until it has
-    /// caught up.
+    /// How many ms the peer is behind that is so most, beyond what its line takes, of those that
+    /// are here and have kept up with the bound so far: who comes back is not waited for until it
+    /// has caught up.
     pub(super) fn lag_ms(&mut self, bound_ms: u64, now_ms: i64) -> Option<u64> {
         let mut takers = std::mem::take(&mut self.takers);
         takers.retain(|region, _| self.members.contains_key(&region.number()));
@@ -220,7 +221,8 @@ impl Outbox {
     }
 
     /// Answers to peers for which there is something, or whose time has come; to be given without
-    /// the outbox's lock. They have no units: a peer asks again at once, and says what it has by then.
+    /// the outbox's lock. They have no units: a peer asks again at once, and says what it has by
+    /// then.
     pub(super) fn ripe(&mut self, now_ms: i64) -> Vec<(Box<dyn Answers>, ReplyBuffer)> {
         let mut ripe = Vec::new();
         let mut index = 0;

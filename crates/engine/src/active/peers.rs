@@ -19,8 +19,8 @@ impl Engine {
         self.active.as_ref().map(|active| active.me.lock().region)
     }
 
-    /// Has the journal read for active-active replication from the first change on. Nothing has been
-    /// loaded, and no loop runs.
+    /// Has the journal read for active-active replication from the first change on. Nothing has
+    /// been loaded, and no loop runs.
     pub(crate) fn begin_active(&self) {
         let Some(active) = &self.active else { return };
         self.keyspace.settings.tells_losses.store(true, Relaxed);

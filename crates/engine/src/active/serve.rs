@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What peers ask, and operators: the bodies of ACTIVE's subcommands.
 //!
-//! A peer is an ordinary client. HELLO says who it is; PULL asks for what it lacks, and waits for it
-//! like a command that waits for keys; COPY takes a full copy in pieces.
+//! A peer is an ordinary client. HELLO says who it is; PULL asks for what it lacks, and waits for
+//! it like a command that waits for keys; COPY takes a full copy in pieces.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{SyncSender, sync_channel};

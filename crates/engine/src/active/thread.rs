@@ -129,7 +129,8 @@ impl Engine {
         self.apply_peers()
     }
 
-    /// Ends active-active replication in good order: everything is in its files. The loops have ended.
+    /// Ends active-active replication in good order: everything is in its files. The loops have
+    /// ended.
     pub fn end_active(&self) {
         let Some(active) = self.active.as_ref().filter(|active| active.is_ready.load(Relaxed)) else {
             return;

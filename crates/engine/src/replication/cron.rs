@@ -152,7 +152,8 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::ask_replicas`], with the next turn of the first loop's cron. Anyone may call it.
+    /// As [`Engine::ask_replicas`], with the next turn of the first loop's cron. Anyone may call
+    /// it.
     pub(crate) fn ask_replicas_soon(&self) {
         self.replication.asks_soon.store(true, Relaxed);
     }

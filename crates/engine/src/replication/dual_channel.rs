@@ -2,8 +2,8 @@
 //! The primary's side of full syncs beside the stream (`dual-channel-replication-enabled`; the
 //! replica's side has the protocol: `link/dual_channel.rs`).
 //!
-//! From the full sync's cut on, the journal keeps the stream for a replica that has not asked for it
-//! on its first connection yet ([`Reserved`]).
+//! From the full sync's cut on, the journal keeps the stream for a replica that has not asked for
+//! it on its first connection yet ([`Reserved`]).
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -63,7 +63,8 @@ impl Engine {
         self.replication.state.lock().reserved.iter().any(|reserved| reserved.client == client)
     }
 
-    /// The database that the stream is in: on a primary each full sync begins with the choice of one.
+    /// The database that the stream is in: on a primary each full sync begins with the choice of
+    /// one.
     pub(super) fn stream_database(&self) -> u64 {
         let link = &self.replication.link;
         if link.is_replica() { link.db.load(Relaxed) } else { 0 }

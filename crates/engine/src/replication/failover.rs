@@ -204,8 +204,8 @@ impl Engine {
         }
     }
 
-    /// Gives the failover up, if there is one: this server is a primary as before. The calling thread
-    /// is outside of the gate.
+    /// Gives the failover up, if there is one: this server is a primary as before. The calling
+    /// thread is outside of the gate.
     pub fn end_failover(&self, why: &str) {
         let world = self.keyspace.gate.close(None);
         self.end_failover_in(&world, why);

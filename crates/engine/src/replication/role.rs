@@ -79,7 +79,8 @@ impl Engine {
         self.resume_append_only();
     }
 
-    /// Switches the append-only file on again after a full sync had switched it off, if it is wanted.
+    /// Switches the append-only file on again after a full sync had switched it off, if it is
+    /// wanted.
     pub(super) fn resume_append_only(&self) {
         if let Err(error) = self.switch_append_only() {
             log::warn!("The append-only file could not be switched on again: {error}");

@@ -2,8 +2,8 @@
 //! Full syncs from a sibling: a replica that needs one is sent to another replica, so that the
 //! primary serves clients meanwhile (`repl-sibling-sync`, Braid servers only).
 //!
-//! The replica comes back for the stream behind the full sync, which the primary's backlog must still
-//! have; otherwise it gets a full sync here, as it does when the sibling fails.
+//! The replica comes back for the stream behind the full sync, which the primary's backlog must
+//! still have; otherwise it gets a full sync here, as it does when the sibling fails.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

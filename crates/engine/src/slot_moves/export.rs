@@ -51,8 +51,8 @@ const UNANSWERED_MAX: usize = 4096;
 const AGAIN_MAX: usize = 64;
 /// How often etcd is asked that does not answer.
 const RETRY: Duration = Duration::from_millis(100);
-/// A round of catching up that is short enough for commands to wait as long, and the time after which
-/// they wait for a longer one.
+/// A round of catching up that is short enough for commands to wait as long, and the time after
+/// which they wait for a longer one.
 const SHORT_ROUND: Duration = Duration::from_millis(5);
 const APPROACH: Duration = Duration::from_secs(2);
 /// How long the target may take to see the change of the map.
@@ -108,8 +108,8 @@ impl Engine {
         Ok(names)
     }
 
-    /// Has the journal read by one more move, from now on, or by one less. The world is stopped when
-    /// one begins.
+    /// Has the journal read by one more move, from now on, or by one less. The world is stopped
+    /// when one begins.
     fn count_move_readers(&self, begins: bool) {
         let mut readers = self.slot_moves.readers.lock();
         *readers = if begins { *readers + 1 } else { *readers - 1 };
@@ -406,8 +406,8 @@ impl<'e> Export<'e> {
         self.read_answers(0)
     }
 
-    /// Reads the journal up to its present end, and copies again what has to be. How many bytes have
-    /// come meanwhile.
+    /// Reads the journal up to its present end, and copies again what has to be. How many bytes
+    /// have come meanwhile.
     fn follow(&mut self) -> Result<u64, Failure> {
         let end = self.engine.keyspace.journal.end();
         while self.journal.as_ref().is_some_and(|journal| journal.position() < end) {
@@ -628,8 +628,8 @@ impl<'e> Export<'e> {
     }
 
     /// Gives the slots to the target, or is certain that it has not got them. `records` were read
-    /// before the target is asked whether it still has everything. Once it is committed the target is
-    /// told, whose answer is still to be read.
+    /// before the target is asked whether it still has everything. Once it is committed the target
+    /// is told, whose answer is still to be read.
     fn commit(&mut self, records: Map, deadline: Instant, given: impl FnOnce()) -> Result<(), Failure> {
         let (engine, job) = (self.engine, self.job);
         let me = engine.as_author().ok_or_else(|| said("this server is in no cluster"))?;

@@ -3,7 +3,8 @@
 //!
 //! The source is a client whose connection may reach the slots that come ([`ImportSeat`]). It sends
 //! keys by RESTORE, and what has changed since by APPLY: that runs as a primary's stream does on a
-//! replica, without a look at the time, and goes to this server's own replicas and files as it came.
+//! replica, without a look at the time, and goes to this server's own replicas and files as it
+//! came.
 //!
 //! When the connection ends before the slots are here, the keys are deleted, but only after the
 //! cluster's epoch has been raised: then the source's transaction cannot come any more.

@@ -3,9 +3,9 @@
 //!
 //! The source copies each key at some moment, under its slot's lock, and passes on what the journal
 //! has from then on. The moment is the journal's end: what was reserved before it is in the copy,
-//! what comes later is not. So each copied key has a *position*. A unit goes to the target if all of
-//! its keys were copied before it. If only some were, it cannot be repeated there, and those keys
-//! are copied again. A unit of which all keys are copied later is in the copies already.
+//! what comes later is not. So each copied key has a *position*. A unit goes to the target if all
+//! of its keys were copied before it. If only some were, it cannot be repeated there, and those
+//! keys are copied again. A unit of which all keys are copied later is in the copies already.
 //!
 //! Positions of single keys are kept only while a slot is being copied; afterwards one position
 //! stands for all of its keys.
@@ -83,8 +83,8 @@ impl Positions {
         }
     }
 
-    /// Whether a unit that begins at an offset goes to the target. If not, keys that are to be copied
-    /// again are noted. `keys`: those in the move's slots; `is_all`: there are no others.
+    /// Whether a unit that begins at an offset goes to the target. If not, keys that are to be
+    /// copied again are noted. `keys`: those in the move's slots; `is_all`: there are no others.
     pub(super) fn needs(&mut self, offset: u64, keys: &[(u16, Name)], is_all: bool) -> bool {
         let relation = |(slot, name): &(u16, Name)| {
             let Some(slot) = self.0.get(slot) else { return Relation::InCopy };

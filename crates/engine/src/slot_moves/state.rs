@@ -250,8 +250,8 @@ impl SlotMoves {
     }
 }
 
-/// The right of a connection to fill slots that come here. When it goes, the move has failed, unless
-/// the slots are here.
+/// The right of a connection to fill slots that come here. When it goes, the move has failed,
+/// unless the slots are here.
 pub struct ImportSeat {
     pub(super) job: Arc<Move>,
     give_up: Mutex<Option<GiveUp>>,

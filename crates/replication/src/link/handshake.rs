@@ -18,8 +18,8 @@ const AUTH: &str = "AUTH";
 const RDB_CHANNEL: &str = "rdb-channel";
 const MEMBER: &str = "group-member";
 const DURING: &str = "connecting to the MASTER";
-/// The version of Valkey whose full syncs are read. Without it Valkey 9 writes them as for Redis 7.2,
-/// and gives up when it comes to a hash with fields that expire.
+/// The version of Valkey whose full syncs are read. Without it Valkey 9 writes them as for Redis
+/// 7.2, and gives up when it comes to a hash with fields that expire.
 const READS_VALKEY: &[u8] = b"9.0.0";
 
 /// What a replica says about itself.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The framing of a full sync: `$<length>` and so many bytes, or `$EOF:<mark>`, bytes, and the mark.
+//! The framing of a full sync: `$<length>` and so many bytes, or `$EOF:<mark>`, bytes, and the
+//! mark.
 //!
 //! Empty lines may stand in front. What comes behind is the stream, and stays with the peer.
 

@@ -17,7 +17,8 @@ pub struct StreamTimes {
 impl StreamTimes {
     /// Notes that the journal ends here now.
     pub fn note(&mut self, now_ms: i64, end: u64) {
-        // All at once: what grew while a replica is slow would count towards maxmemory, and evict keys.
+        // All at once: what grew while a replica is slow would count towards maxmemory, and evict
+        // keys.
         self.notes.reserve_exact(NOTES_MAX + 1 - self.notes.len());
         if self.notes.back().is_some_and(|&(_, last)| last == end) {
             // Nothing was added since: the newest moment at which that was the end counts.

@@ -6,13 +6,13 @@ use braid_group::MemberId;
 /// Capability of Braid servers (`repl-sibling-sync`): the replica serves full syncs to others.
 pub const SIBLING: &str = "sibling";
 
-/// Capability of Braid servers: the replica takes a full sync from another one if the reply to PSYNC
-/// is `+SIBLING <host> <port>`. It asks there by `REPLCONF rdb-only 1`, and comes back for the stream
-/// behind the full sync.
+/// Capability of Braid servers: the replica takes a full sync from another one if the reply to
+/// PSYNC is `+SIBLING <host> <port>`. It asks there by `REPLCONF rdb-only 1`, and comes back for
+/// the stream behind the full sync.
 pub const SIBLING_SYNC: &str = "sibling-sync";
 
-/// Capability of Braid servers: empty lines between the units of a stream keep the link alive and do
-/// not count in its offset. Other servers count them, so they must never get one.
+/// Capability of Braid servers: empty lines between the units of a stream keep the link alive and
+/// do not count in its offset. Other servers count them, so they must never get one.
 pub const KEEPALIVE: &str = "keepalive";
 
 /// Which parts of the dataset a full sync has.

@@ -115,8 +115,8 @@ impl Replica {
         self.set_stage(Stage::Online);
     }
 
-    /// It is sent blocks behind the reply to PSYNC. A replica that takes a bare `+CONTINUE` would not
-    /// see the word.
+    /// It is sent blocks behind the reply to PSYNC. A replica that takes a bare `+CONTINUE` would
+    /// not see the word.
     pub fn is_compressed(&self) -> bool {
         self.options.compressed && self.options.psync2 && self.is_told
     }

@@ -91,7 +91,8 @@ impl Thread<'_> {
         }
     }
 
-    /// With `appendfsync always` replies wait for the log as well, so it is forced to disk each time.
+    /// With `appendfsync always` replies wait for the log as well, so it is forced to disk each
+    /// time.
     pub(super) fn sync_for_replies(&mut self) {
         let is_wanted = self.engine.sync_writes.waits_for_disk();
         if is_wanted && self.active.on_disk.offset() < self.logged_until() {

@@ -39,7 +39,8 @@ const LOOK: Duration = Duration::from_millis(1);
 const KEYS: usize = 256;
 
 impl Engine {
-    /// The world, as soon as changes are not held back. While the server ends nothing holds them back.
+    /// The world, as soon as changes are not held back. While the server ends nothing holds them
+    /// back.
     fn world_of_active(&self, throttles: bool) -> World<'_> {
         loop {
             let world = self.keyspace.gate.close(None);
@@ -131,8 +132,8 @@ impl Thread<'_> {
         );
     }
 
-    /// Brings shadow and keyspace together at the start: what the files say counts, if there are any;
-    /// otherwise what was loaded becomes this region's own.
+    /// Brings shadow and keyspace together at the start: what the files say counts, if there are
+    /// any; otherwise what was loaded becomes this region's own.
     pub(super) fn meet_keyspace(&mut self, is_known: bool) {
         // What was loaded is not read as this server's own changes.
         self.own_until = self.engine.keyspace.journal.end();

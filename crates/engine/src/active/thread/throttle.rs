@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Throttling of writers for peers that cannot keep up (`active-lag-max`), and for this thread itself.
+//! Throttling of writers for peers that cannot keep up (`active-lag-max`), and for this thread
+//! itself.
 //!
 //! What is written here is first read from the journal by this thread, then taken and applied by
 //! peers. Either may be slower than clients are, and then lag would grow as long as they write. So

@@ -8,7 +8,7 @@
 //! more than one segment's rehash (some 10 us), at any size. Emptied neighbours are merged again.
 //!
 //! ```text
-//! hash: | directory bits, from the top | ... | 7 bits for control bytes | ... | 8 bits in the handle |
+//! hash: | directory bits, from the top | ... | 7 bits of control bytes | ... | 8 bits of handles |
 //! ```
 //! SCAN walks segments in the order of their prefixes and, within a segment, members by the 8 hash
 //! bits in their handles. Its cursor holds prefix, depth and the next value of those 8 bits:

@@ -3,8 +3,10 @@
 //!
 //! ```text
 //! block:  live, deleted, number of fields, field 1 ... field N, 0, then entries
-//! entry:  flags, ms - first.ms, seq - first.seq, value 1 ... value N, length    (the block's own fields)
-//!     or  flags, ms, seq, number of fields, field 1, value 1, ..., length                (other fields)
+//! entry with the block's fields:
+//!         flags, ms - first.ms, seq - first.seq, value 1 ... value N, length
+//! entry with other fields:
+//!         flags, ms, seq, number of fields, field 1, value 1, ..., length
 //! ```
 //! `first` is the block's key (the id of the first entry ever put in it), `length` the number of
 //! list elements of the previous entry, so that entries can be walked backwards; the 0 ends that
