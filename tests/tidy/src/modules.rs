@@ -99,7 +99,10 @@ impl Crate {
         self.modules.values().filter(|module| !module.test).map(|module| module.file.as_str()).collect()
     }
 
-    /// Which file imports from which, but for modules and their children.
+    /// Which file imports from which. A module and its children are one thing in several files:
+    /// what a child takes from its parent does not count, nor the child's names that the parent
+    /// passes on. What the parent itself needs of a child does: through other files it may need the
+    /// parent.
     pub fn edges(&self, facts: &BTreeMap<&str, &Facts>) -> Edges {
         let mut edges = Edges::new();
         for (module, found) in &self.modules {
@@ -110,11 +113,9 @@ impl Crate {
             let Some(facts) = facts.get(found.file.as_str()) else { continue };
             for path in facts.paths.iter().filter(|path| !path.test) {
                 for (target, target_module) in self.declaring(module, path) {
-                    let parent = |one: &[String], other: &[String]| {
-                        other.split_last().is_some_and(|(_, parent)| parent == one)
-                    };
-                    let family = parent(module, &target_module) || parent(&target_module, module);
-                    if target != found.file && !family {
+                    let is_parent = is_child(module, &target_module);
+                    let passes_on = path.is_reexport && is_child(&target_module, module);
+                    if target != found.file && !is_parent && !passes_on {
                         let name = path.segments.last().cloned().unwrap_or_default();
                         edges.entry((found.file.clone(), target)).or_insert(name);
                     }
@@ -205,6 +206,11 @@ impl Crate {
             found.push((module.file.clone(), module.file_module.clone()));
         }
     }
+}
+
+/// Whether a module is declared by another one.
+fn is_child(module: &[String], of: &[String]) -> bool {
+    module.split_last().is_some_and(|(_, parent)| parent == of)
 }
 
 /// Where the file of a declared module may lie.

@@ -16,6 +16,8 @@ pub struct PathUse {
     pub test: bool,
     /// For a `use`: the name that it binds, or `*`.
     pub binds: Option<String>,
+    /// `pub use`, of whatever reach.
+    pub is_reexport: bool,
 }
 
 /// `mod name;`
@@ -170,6 +172,7 @@ impl Scanner {
                     self.import(&tokens[at + 1..end], &[], line);
                     for path in &mut self.facts.paths[first..] {
                         path.test = test;
+                        path.is_reexport = is_public(&tokens[..at]);
                     }
                     return end;
                 }
@@ -190,7 +193,14 @@ impl Scanner {
                         next += 3;
                     }
                     let inside = self.inside.clone();
-                    self.facts.paths.push(PathUse { segments, line, inside, test, binds: None });
+                    self.facts.paths.push(PathUse {
+                        segments,
+                        line,
+                        inside,
+                        test,
+                        binds: None,
+                        is_reexport: false,
+                    });
                     return next;
                 }
             }
@@ -265,8 +275,17 @@ impl Scanner {
         }
         let binds = binds.or_else(|| segments.last().cloned());
         let inside = self.inside.clone();
-        self.facts.paths.push(PathUse { segments, line, inside, test: false, binds });
+        self.facts.paths.push(PathUse { segments, line, inside, test: false, binds, is_reexport: false });
     }
+}
+
+/// Whether tokens end with `pub` or `pub(..)`.
+fn is_public(tokens: &[TokenTree]) -> bool {
+    let before = match tokens.split_last() {
+        Some((TokenTree::Group(_), before)) => before,
+        _ => tokens,
+    };
+    matches!(before.last(), Some(TokenTree::Ident(word)) if word == "pub")
 }
 
 fn line_of(span: Span) -> usize {

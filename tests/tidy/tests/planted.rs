@@ -168,6 +168,27 @@ fn module_and_child_may_import_each_other() {
 }
 
 #[test]
+fn circle_through_parent_and_child() {
+    let circle_with = |line: &str| {
+        let mut files = tree();
+        let mut put = |name: &str, text: &str| {
+            files.entry(format!("crates/keyspace/src/{name}.rs")).or_default().insert_str(0, text);
+        };
+        put("entry", line);
+        put("entry/block", "use crate::txn::Txn;\n");
+        put("txn", "use crate::entry::Entry;\npub struct Txn;\n");
+        judge(files)
+    };
+    let found = circle_with("use block::of;\n");
+    assert_eq!(found.len(), 3, "{found:?}");
+    assert!(found.iter().all(|one| one.rule == "circle" && one.message.contains("3 files")), "{found:?}");
+    // A name that is only passed on is not needed by the parent.
+    for line in ["pub use block::of;\n", "pub(crate) use block::of;\n"] {
+        assert_eq!(circle_with(line), []);
+    }
+}
+
+#[test]
 fn long_file() {
     let file = "crates/base/src/bytes.rs";
     // Its own line, and that of its licence.

@@ -17,12 +17,14 @@ mod clock;
 mod divergence;
 mod duty;
 mod former;
+mod messages;
 mod mirror;
 mod node;
 mod part;
 pub mod report;
 mod settings;
 pub mod shared;
+mod shared_state;
 mod store;
 mod thread;
 pub mod view;
@@ -36,8 +38,9 @@ use braid_group::{MemberId, Timing, Transaction};
 use braid_replication::Replica;
 use parking_lot::{Condvar, Mutex};
 
+use messages::{News, Wishes};
 use settings::Settings;
-use store::News;
+use shared_state::SharedState;
 use view::View;
 
 /// The shard of a server that is in none of its cluster's.
@@ -54,7 +57,7 @@ pub struct Group {
     news: Mutex<Vec<News>>,
     has_news: Condvar,
     /// Orders for etcd's threads.
-    wishes: Mutex<store::Wishes>,
+    wishes: Mutex<Wishes>,
     has_wishes: Condvar,
     /// Acknowledging and the order to stop it exclude each other.
     acknowledging: Mutex<Acknowledging>,
@@ -72,7 +75,7 @@ pub struct Group {
     /// FAILOVER TAKEOVER was asked for.
     takes_over: AtomicBool,
     /// What holds for the whole cluster.
-    shared: shared::SharedState,
+    shared: SharedState,
 }
 
 /// Whether this server acknowledges what a primary sends.
@@ -209,6 +212,6 @@ pub(crate) fn of_config(config: &braid_config::Config, run: &str) -> Result<Opti
         has_left: Condvar::new(),
         handover: Mutex::new(None),
         takes_over: AtomicBool::new(false),
-        shared: shared::SharedState::default(),
+        shared: SharedState::default(),
     })))
 }

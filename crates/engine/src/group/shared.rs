@@ -9,45 +9,22 @@
 //!
 //! A record that cannot be applied is reported in the log and in INFO, and does not block others.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use braid_acl::DEFAULT_USER;
 use braid_base::clock::unix_ms;
 use braid_config::Origin;
-use braid_group::cluster::shared::{self, Shared, SharedKind, SharedValue};
-use parking_lot::{Condvar, Mutex};
+use braid_group::cluster::shared::{self, SharedKind, SharedValue};
 
 use super::changes::ChangeError;
+use super::shared_state::{Done, Name};
 use super::{Group, store};
 use crate::dispatch::replay::{Replay, Source};
 use crate::engine::Engine;
 
 /// How long a primary may take to see that it has become one.
 const LOOK: Duration = Duration::from_millis(500);
-
-/// A record's kind and name.
-type Name = (SharedKind, Arc<str>);
-
-/// What has been done with a record.
-#[derive(Clone)]
-struct Done {
-    revision: u64,
-    /// Of the shard, for functions: a primary of another epoch applies them again.
-    epoch: u64,
-    error: Option<String>,
-}
-
-/// The records as etcd has them, and what this node has made of them.
-#[derive(Default)]
-pub(crate) struct SharedState {
-    records: Mutex<(Arc<Shared>, u64)>,
-    has_records: Condvar,
-    /// One thread at a time applies them. Up to which revision of etcd that was done.
-    done: Mutex<(BTreeMap<Name, Done>, u64)>,
-    has_done: Condvar,
-}
 
 /// A record as operators see it.
 pub struct SharedReport {
@@ -57,26 +34,6 @@ pub struct SharedReport {
     pub revision: u64,
     /// Why this node does not go by it; empty if it does.
     pub error: String,
-}
-
-impl SharedState {
-    /// Takes note of the records at a revision. True if it is the first time.
-    pub(super) fn note(&self, records: Shared, revision: u64) -> bool {
-        let mut known = self.records.lock();
-        let is_first = known.1 == 0;
-        *known = (Arc::new(records), revision);
-        self.has_records.notify_all();
-        is_first
-    }
-
-    /// How many records there are, and what is wrong with them here.
-    pub(crate) fn figures(&self) -> (usize, Vec<String>) {
-        let done = self.done.lock();
-        let errors = done.0.iter().filter_map(|((kind, name), done)| {
-            done.error.as_ref().map(|error| format!("{} {name}: {error}", kind.name()))
-        });
-        (self.records.lock().0.len(), errors.collect())
-    }
 }
 
 impl Engine {

@@ -6,65 +6,24 @@
 //! when the watch has begun anew, after this server's own changes, and when its shard's record
 //! shows that the watch has missed something.
 //!
-//! They end with the server; what they have learnt goes to the group's thread as [`News`].
+//! They end with the server; what they have learnt goes to the group's thread as [`News`], and its
+//! orders come as [`Wishes`].
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use braid_base::clock::boot_nanos;
-use braid_etcd::{Client, Compare, Error, Event, LeaseId, Operation};
+use braid_etcd::{Client, Compare, Error, LeaseId, Operation};
 use braid_group::cluster::{Change, Map, Write};
 use braid_group::member::Outcome;
 use braid_group::record::{Expected, HolderChange, Keys};
-use braid_group::{Node, Offer, Snapshot, Transaction};
+use braid_group::{Snapshot, Transaction};
 
 use super::Group;
 use super::clock::ClockWatch;
+use super::messages::{News, Wishes};
 use super::mirror::Mirror;
 use crate::engine::Engine;
-
-/// What etcd's threads have learnt.
-pub(super) enum News {
-    /// Records of a shard, and of the whole cluster if this server is a node of one.
-    Records(Arc<Keys>, Arc<Snapshot>, Option<Arc<Map>>),
-    /// A lease is alive: its ID, when the request was sent and when it was answered.
-    Lease {
-        id: i64,
-        sent: u64,
-        received: u64,
-    },
-    LeaseLost,
-    Transacted(Arc<Keys>, Transaction, Outcome),
-    /// etcd cannot be used, or can again (empty).
-    Trouble(String),
-}
-
-/// What they are to do.
-#[derive(Default)]
-pub(super) struct Wishes {
-    /// With the keys of the shard that it is of.
-    pub transaction: Option<(Arc<Keys>, Transaction)>,
-    pub node: Option<(Node, i64)>,
-    pub offer: Option<(Arc<Keys>, Offer, i64)>,
-    pub reads: bool,
-    /// What the watch has told, in its order.
-    pub events: Vec<Event>,
-    /// A watch stands.
-    pub is_watched: bool,
-}
-
-impl Wishes {
-    fn has_some(&self) -> bool {
-        let Wishes { transaction, node, offer, reads, events, .. } = self;
-        transaction.is_some() || node.is_some() || offer.is_some() || *reads || !events.is_empty()
-    }
-
-    /// What there is to do now; the rest stays.
-    fn take(&mut self) -> Wishes {
-        let is_watched = self.is_watched;
-        Wishes { is_watched, ..std::mem::replace(self, Wishes { is_watched, ..Wishes::default() }) }
-    }
-}
 
 /// Nanoseconds in which an answer has come whose date is that of now.
 const QUICK: u64 = 1_000_000_000;

@@ -8,8 +8,8 @@ use braid_base::clock::boot_nanos;
 use braid_group::member::Outcome;
 use braid_group::{Member, Node, Transaction};
 
+use super::messages::{News, Wishes};
 use super::part::Part;
-use super::store::{News, Wishes};
 use super::{Group, duty, former, node, shared};
 use crate::cluster_node;
 use crate::engine::Engine;
