@@ -3,6 +3,7 @@
 
 use braid_scripting::Scripts;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock::unix_ms;
@@ -13,8 +14,8 @@ use braid_config::{Config, RdbTarget, RdbVersionCheck};
 use braid_keyspace::Txn;
 use braid_keyspace::txn::NOTHING_EXPIRED;
 use braid_persistence::{
-    ExpiredKeys, Folder, Form, LoadError, LoadOptions, Loaded, Manifest, ReplicationNote, SaveError,
-    SaveOptions, Slices,
+    ExpiredKeys, Folder, Form, LoadError, LoadOptions, Loaded, Manifest, ReplicationNote, RequestCount,
+    SaveError, SaveOptions, Slices,
 };
 use braid_persistence::{files, temporary};
 use braid_rdb::{Format, Target};
@@ -66,6 +67,7 @@ pub(crate) struct Settings {
     sync_pieces: bool,
     key_delay: i64,
     functions: Vec<Vec<u8>>,
+    requests: RequestCount,
     /// The file is the base of an append-only file.
     is_base: bool,
     /// Replication history of the dataset, if changes are kept for replicas.
@@ -85,6 +87,7 @@ impl Settings {
             sync_pieces: config.rdb_save_incremental_fsync(),
             key_delay: config.rdb_key_save_delay_microseconds(),
             functions: functions(&engine.scripts),
+            requests: request_count(engine),
             is_base: false,
             replication: engine.replication_note(),
         }
@@ -167,8 +170,15 @@ impl Settings {
             key_delay: self.key_delay,
             notes,
             functions: &self.functions,
+            requests: Some(Arc::clone(&self.requests)),
         }
     }
+}
+
+/// Counts the requests of clients.
+fn request_count(engine: &Engine) -> RequestCount {
+    let engine = engine.this.clone();
+    Arc::new(move || engine.upgrade().map_or(0, |engine| engine.telemetry.total_commands()))
 }
 
 impl Engine {

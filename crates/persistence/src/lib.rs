@@ -42,4 +42,5 @@ pub use scheduling::take_short_turns;
 pub use slices::{Slices, Stopped};
 pub use snapshot::{Cut, SnapshotProgress, cut, send_snapshot, write_snapshot};
 pub use state::{Progress, State};
+pub use throttle::RequestCount;
 pub use value::{read_value, to_rdb};

@@ -14,7 +14,7 @@ use crate::aof::RequestWriter;
 use crate::form::Form;
 use crate::synced_file::{Sink, SyncedFile};
 use crate::temporary::{Purpose, create_temporary, temporary_path};
-use crate::throttle::Throttle;
+use crate::throttle::{RequestCount, Throttle};
 use crate::writer::Writer;
 
 /// Settings of a save.
@@ -36,6 +36,8 @@ pub struct SaveOptions<'a> {
     pub notes: &'a [(&'a str, String)],
     /// Libraries of functions.
     pub functions: &'a [Vec<u8>],
+    /// Background saves leave processors to clients while this grows; always if there is none.
+    pub requests: Option<RequestCount>,
 }
 
 /// Result of a save.

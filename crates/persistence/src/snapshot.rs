@@ -275,7 +275,7 @@ pub fn write_snapshot(
     progress: &SnapshotProgress,
 ) -> Result<Saved, SaveError> {
     let mut walked = false;
-    let throttle = Throttle::new(&cut.forms);
+    let throttle = Throttle::new(&cut.forms, options.requests.clone());
     debug_assert_eq!(cut.form.is_dump(), options.form.is_dump(), "old forms are kept in the cut's form");
     let in_writing = |file| {
         walked = true;
@@ -304,7 +304,7 @@ pub fn send_snapshot(
     progress: &SnapshotProgress,
 ) -> io::Result<(u64, u64)> {
     debug_assert_eq!(cut.form.is_dump(), options.form.is_dump(), "old forms are kept in the cut's form");
-    let throttle = Throttle::new(&cut.forms);
+    let throttle = Throttle::new(&cut.forms, options.requests.clone());
     let writer = begin(options, Sink::Other(to), cut.version, Some(throttle.clone()));
     let written = write(keyspace, &cut, writer, options.key_delay, throttle, progress)?;
     Ok((written.keys, written.bytes))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Throttle of the snapshot writer: full speed while a processor is idle, short slices with pauses
-//! in between otherwise.
+//! Throttle of the snapshot writer: full speed while a processor is idle or no client asks for
+//! anything, short slices with pauses in between otherwise.
 //!
 //! A snapshot has time, clients that wait for a reply do not. Without pauses on a machine with no
 //! processor to spare, the scheduler would run the writer for some milliseconds at a time, and the
@@ -11,6 +11,9 @@
 //! whenever full speed turned out to be too fast.
 //!
 //! Until the first check it relies on short scheduler turns (`scheduling.rs`).
+//!
+//! Where no request has come for [`QUIET`], nobody waits: a replica on this machine that loads the
+//! snapshot takes processors too, but wants it soon.
 //!
 //! With pauses a snapshot takes at most about [`REST_MOST`] + 1 times as long. There are none while
 //! old forms of entries fill their memory bound, because writers would have to wait then.
@@ -29,11 +32,16 @@ use crate::scheduling::ask_for_turns_of;
 const SLICE: Duration = Duration::from_micros(200);
 /// Longest pause, as a multiple of the slice's work.
 const REST_MOST: f64 = 2.0;
+/// How long no request has come when it is assumed that none is about to.
+const QUIET: Duration = Duration::from_millis(20);
 /// Processors are scarce when the waiting time exceeds this fraction of the running time.
 const SCARCE: f64 = 0.25;
 /// Slices in which the pause shrinks from longest to none, at first and at most.
 const RETURN_FIRST: f64 = 32.0;
 const RETURN_MOST: f64 = 2048.0;
+
+/// Requests that clients have sent since the server started.
+pub type RequestCount = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// A thread's processor time since its start.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
@@ -42,6 +50,24 @@ struct Share {
     ran: Duration,
     /// Time runnable, but waiting for a processor.
     waited: Duration,
+}
+
+/// Whether clients ask for something; uses no clock.
+struct Demand {
+    seen: u64,
+    quiet: Duration,
+}
+
+impl Demand {
+    /// A slice and the pause before it took so long, and there have been so many requests. True
+    /// until it has been quiet for long enough.
+    fn note(&mut self, requests: u64, took: Duration) -> bool {
+        match requests == self.seen {
+            true => self.quiet += took,
+            false => (self.seen, self.quiet) = (requests, Duration::ZERO),
+        }
+        self.quiet < QUIET
+    }
 }
 
 /// Computes the pauses; uses no clock.
@@ -86,7 +112,10 @@ struct ThrottleState {
     figures: Option<File>,
     seen: Option<Share>,
     since: Instant,
+    checked: Instant,
     policy: Policy,
+    demand: Demand,
+    requests: Option<RequestCount>,
 }
 
 /// Throttle of the thread that writes a snapshot; tied to that thread.
@@ -97,12 +126,22 @@ pub(crate) struct Throttle {
 }
 
 impl Throttle {
-    /// A throttle for the calling thread.
-    pub(crate) fn new(forms: &Arc<OldForms>) -> Throttle {
+    /// A throttle for the calling thread. Without a count of requests there are always some.
+    pub(crate) fn new(forms: &Arc<OldForms>, requests: Option<RequestCount>) -> Throttle {
         ask_for_turns_of(SLICE.as_nanos() as u64);
         let figures = File::open("/proc/thread-self/schedstat").ok();
         let seen = figures.as_ref().and_then(read);
-        let state = ThrottleState { figures, seen, since: Instant::now(), policy: Policy::new() };
+        let now = Instant::now();
+        let demand = Demand { seen: requests.as_ref().map_or(0, |count| count()), quiet: Duration::ZERO };
+        let state = ThrottleState {
+            figures,
+            seen,
+            since: now,
+            checked: now,
+            policy: Policy::new(),
+            demand,
+            requests,
+        };
         Throttle { state: Rc::new(RefCell::new(state)), forms: Arc::clone(forms) }
     }
 
@@ -125,9 +164,15 @@ impl ThrottleState {
             waited: now.waited.saturating_sub(seen.waited),
         });
         self.seen = now;
+        let took = self.checked.elapsed();
+        self.checked += took;
+        let has_clients = match &self.requests {
+            Some(count) => self.demand.note(count(), took),
+            None => true,
+        };
         let rest = self.policy.rest_after(since_last);
         forms.watch_copies();
-        if !rest.is_zero() && !forms.is_filling() {
+        if has_clients && !rest.is_zero() && !forms.is_filling() {
             std::thread::sleep(rest);
         }
         self.since = Instant::now();
@@ -203,6 +248,17 @@ mod tests {
         }
         policy.rest_after(share(200, 300));
         assert!(return_to_full_speed(&mut policy) < before);
+    }
+
+    #[test]
+    fn clients_are_there_until_nothing_has_come_for_a_while() {
+        let mut demand = Demand { seen: 7, quiet: Duration::ZERO };
+        assert!(demand.note(7, QUIET / 2), "the snapshot has just begun");
+        assert!(!demand.note(7, QUIET / 2));
+        assert!(!demand.note(7, SLICE));
+        assert!(demand.note(8, 2 * QUIET), "a request has come");
+        assert!(demand.note(8, QUIET / 2));
+        assert!(!demand.note(8, QUIET / 2));
     }
 
     #[test]
