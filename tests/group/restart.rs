@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! All servers of a group end at once and start again with their files, or some of them.
 
-use braid_tests::wait_for;
+use braid_tests::{Value, wait_for};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
@@ -110,6 +110,10 @@ fn a_group_that_had_it_in_memory_waits_for_an_operator() {
     let primary = lasting.group.wait_for_primary();
     let mut client = lasting.group.servers[primary].connect();
     assert_eq!(client.call("SET n 5").text(), "OK");
+    // The group promises no more than both servers' memory, and the one that takes over below may
+    // have been the replica.
+    let on_disk = client.call("WAITAOF 1 1 60000");
+    assert_eq!(on_disk, Value::Array(vec![Value::Integer(1), Value::Integer(1)]));
     assert!(!lasting.is_on_disk());
     lasting.kill_all();
     (0..2).for_each(|index| lasting.start_again(index));
