@@ -32,8 +32,9 @@ use crate::scheduling::ask_for_turns_of;
 const SLICE: Duration = Duration::from_micros(200);
 /// Longest pause, as a multiple of the slice's work.
 const REST_MOST: f64 = 2.0;
-/// How long no request has come when it is assumed that none is about to.
-const QUIET: Duration = Duration::from_millis(20);
+/// How long no request has come when it is assumed that none is about to. Longer than the machine
+/// may keep clients from sending any.
+const QUIET: Duration = Duration::from_millis(100);
 /// Processors are scarce when the waiting time exceeds this fraction of the running time.
 const SCARCE: f64 = 0.25;
 /// Slices in which the pause shrinks from longest to none, at first and at most.
