@@ -115,6 +115,20 @@ fn a_replica_takes_over_and_the_primary_comes_back_as_one() {
 }
 
 #[test]
+fn info_lists_the_servers_of_a_shard_alone() {
+    let Some(cluster) = Cluster::create(4, 2, &[]) else { return };
+    cluster.wait_for("the replica is known", || {
+        cluster.client(0).info("group").contains("group_nodes_elsewhere:2\r\ngroup_members:2\r\n")
+    });
+    let told = cluster.client(0).info("group");
+    let names: Vec<&str> = told
+        .lines()
+        .filter_map(|line| line.strip_prefix("group_member")?.split_once(":name=")?.1.split(',').next())
+        .collect();
+    assert_eq!(names, ["n0", "n2"], "{told}");
+}
+
+#[test]
 fn a_replica_takes_over_when_asked() {
     let Some(cluster) = Cluster::create(3, 1, &[]) else { return };
     assert_eq!(cluster.call("SET hello 1"), Value::Simple("OK".into()));
