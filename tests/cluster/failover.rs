@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Primaries that die, and nodes that come back.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::{Duration, Instant};
@@ -15,6 +16,69 @@ const KEYS: [&str; 2] = ["hello", "foo"];
 
 fn says(cluster: &Cluster, index: usize, of: &str, flags: &str) -> bool {
     cluster.lines(index).iter().any(|line| line.starts_with(of) && line.contains(flags))
+}
+
+/// A node's column of CLUSTER NODES, as another one tells it.
+fn column(cluster: &Cluster, index: usize, of: &str, column: usize) -> u64 {
+    let line = cluster.lines(index).into_iter().find(|line| line.starts_with(of)).expect("a known node");
+    line.split(' ').nth(column).and_then(|word| word.parse().ok()).expect("a number")
+}
+
+/// The configuration epoch of a node.
+fn epoch(cluster: &Cluster, index: usize, of: &str) -> u64 {
+    column(cluster, index, of, 6)
+}
+
+/// The current epoch, as a node tells it.
+fn current_epoch(cluster: &Cluster, index: usize) -> u64 {
+    let info = cluster.client(index).call("CLUSTER INFO").text();
+    let value = info.lines().find_map(|line| line.strip_prefix("cluster_current_epoch:"));
+    value.and_then(|value| value.trim().parse().ok()).expect("an epoch")
+}
+
+#[test]
+fn epochs_rise_with_a_failover_and_all_nodes_show_the_same() {
+    let Some(mut cluster) = Cluster::create(5, 3, &[]) else { return };
+    let ids: Vec<String> = (0..5).map(|index| cluster.id(index)).collect();
+    cluster.wait_for("the replica is in sync", || cluster.client(0).info("group").contains("in_sync:n0,n3"));
+    let before: Vec<u64> = (0..3).map(|index| epoch(&cluster, 1, &ids[index])).collect();
+    assert_eq!(BTreeSet::from_iter(&before).len(), 3, "each shard has its own: {before:?}");
+    let current = current_epoch(&cluster, 1);
+    assert!(before.iter().all(|&epoch| epoch > 0 && epoch <= current), "{before:?}, {current}");
+    assert_eq!(epoch(&cluster, 1, &ids[3]), before[0], "a replica's is its primary's");
+    let (first, second) = (cluster.lines(1), cluster.lines(1));
+    for (before, after) in first.iter().zip(&second) {
+        let heard = |line: &str| line.split(' ').nth(5).and_then(|word| word.parse::<i64>().ok());
+        assert!(heard(before).is_some_and(|heard| heard % 2_000 == 0), "{before}");
+        assert!(heard(after) >= heard(before), "{after}");
+    }
+    cluster.nodes[0].signal(Signal::KILL);
+    cluster.nodes[0].wait();
+    cluster.wait_for("epochs have risen everywhere", || {
+        (1..5).all(|index| {
+            let risen = epoch(&cluster, index, &ids[3]);
+            risen > current && current_epoch(&cluster, index) == risen
+        })
+    });
+    let risen = epoch(&cluster, 1, &ids[3]);
+    for index in 1..5 {
+        let shown: Vec<u64> = ids.iter().map(|id| epoch(&cluster, index, id)).collect();
+        assert_eq!(shown, [risen, before[1], before[2], risen, before[1]], "n{index}");
+    }
+    let lost = column(&cluster, 1, &ids[0], 5);
+    assert!(lost > 0, "it was heard of before it failed");
+    // Without a failover it stays, whatever starts anew.
+    cluster.restart(0);
+    cluster.wait_for("it is back", || says(&cluster, 1, &ids[0], "connected"));
+    cluster.wait_until_ready(3);
+    assert!((0..5).all(|index| current_epoch(&cluster, index) == risen), "{}", cluster.logs());
+    // One that is planned counts as well.
+    cluster.wait_for("the replica is in sync", || cluster.client(0).call("CLUSTER FAILOVER") == Value::ok());
+    cluster.wait_for("it has risen again", || {
+        (0..5).all(|index| {
+            current_epoch(&cluster, index) == risen + 1 && epoch(&cluster, index, &ids[0]) == risen + 1
+        })
+    });
 }
 
 #[test]
@@ -48,6 +112,20 @@ fn a_replica_takes_over_and_the_primary_comes_back_as_one() {
     reader.ok("READONLY");
     cluster.wait_for("the replica has it", || reader.call("GET hello") == Value::Bulk("after".into()));
     assert!(reader.call("SET hello x").to_string().contains("MOVED"));
+}
+
+#[test]
+fn info_lists_the_servers_of_a_shard_alone() {
+    let Some(cluster) = Cluster::create(4, 2, &[]) else { return };
+    cluster.wait_for("the replica is known", || {
+        cluster.client(0).info("group").contains("group_nodes_elsewhere:2\r\ngroup_members:2\r\n")
+    });
+    let told = cluster.client(0).info("group");
+    let names: Vec<&str> = told
+        .lines()
+        .filter_map(|line| line.strip_prefix("group_member")?.split_once(":name=")?.1.split(',').next())
+        .collect();
+    assert_eq!(names, ["n0", "n2"], "{told}");
 }
 
 #[test]

@@ -5,14 +5,16 @@
 //! A read takes no lock. A slot that this server loses is lost with the world stopped: no command
 //! that was let in by the map before runs after it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
+use braid_base::clock::unix_ms;
 use braid_base::crc::HASH_SLOTS;
-use braid_group::cluster::{Map, MapNode, ShardSlots, SlotSet};
+use braid_group::cluster::{Health, Map, MapNode, ShardSlots, SlotSet};
 use parking_lot::{Condvar, Mutex};
 
 /// How long a node that has left is remembered.
@@ -72,6 +74,8 @@ pub struct ClusterMap {
     plain: Vec<AtomicU64>,
     /// The revision of the present map.
     revision: Mutex<u64>,
+    /// Ids of nodes that are not alive, and when that was seen, milliseconds of Unix time.
+    lost: Mutex<BTreeMap<Arc<str>, i64>>,
     /// Ids of nodes that this server has seen leave the cluster, and when.
     forgotten: Mutex<Vec<(Arc<str>, Instant)>>,
     has_changed: Condvar,
@@ -85,6 +89,7 @@ impl ClusterMap {
             view: ArcSwap::from_pointee(ClusterView { id, ..ClusterView::default() }),
             plain: (0..HASH_SLOTS / 64).map(|_| AtomicU64::new(0)).collect(),
             revision: Mutex::new(0),
+            lost: Mutex::default(),
             forgotten: Mutex::default(),
             has_changed: Condvar::new(),
         }
@@ -105,6 +110,12 @@ impl ClusterMap {
     pub fn serves(&self, slot: u16) -> bool {
         let word = self.plain.get(usize::from(slot / 64));
         word.is_some_and(|word| word.load(Relaxed) >> (slot % 64) & 1 == 1)
+    }
+
+    /// Until when a node that is not alive was, milliseconds of Unix time; 0: it never was, as far as
+    /// this server knows.
+    pub fn lost_since(&self, id: &str) -> i64 {
+        self.lost.lock().get(id).copied().unwrap_or(0)
     }
 
     /// Whether a node has left the cluster lately: tools tell each node to forget it.
@@ -132,10 +143,23 @@ impl ClusterMap {
         let gone =
             self.view.load().map.nodes.keys().filter(|id| view.map.node(id).is_none()).cloned().collect();
         let gone: Vec<Arc<str>> = gone;
+        self.note_lost(&view.map);
         self.forgotten.lock().extend(gone.into_iter().map(|id| (id, Instant::now())));
         self.view.store(Arc::new(view));
         *self.revision.lock() = revision;
         self.has_changed.notify_all();
+    }
+
+    /// Takes note of nodes that have failed since the present view, and of those that are back.
+    fn note_lost(&self, map: &Map) {
+        let before = self.view.load();
+        let has_failed =
+            |map: &Map, id: &str| map.node(id).is_some_and(|node| node.health() == Health::Failed);
+        let was_alive = |id: &str| before.map.node(id).is_some_and(|node| node.health() == Health::Online);
+        let mut lost = self.lost.lock();
+        lost.retain(|id, _| has_failed(map, id));
+        let now_lost = map.nodes.keys().filter(|id| has_failed(map, id) && was_alive(id));
+        lost.extend(now_lost.map(|id| (Arc::clone(id), unix_ms())));
     }
 
     /// This server is another node from now on, in no shard.

@@ -182,6 +182,7 @@ fn group(engine: &Engine) -> Value {
         "not_serving": report.not_serving,
         "lease_ms": report.lease_ms,
         "etcd_error": view.etcd_error,
+        "nodes_elsewhere": report.nodes_elsewhere,
         "members": members.collect::<Vec<_>>(),
     })
 }

@@ -27,6 +27,8 @@ pub struct GroupView {
     /// Why etcd cannot be used; empty if it can.
     pub etcd_error: String,
     pub members: Vec<MemberRow>,
+    /// Nodes of the cluster in other shards; none in a group alone.
+    pub nodes_elsewhere: Option<f64>,
 }
 
 /// A member.
@@ -70,6 +72,7 @@ impl GroupView {
             lease_ms: info.number("group_lease_ms").unwrap_or(0.0),
             etcd_error: text("group_etcd_error"),
             members: members.into_iter().map(|(_, member)| member).collect(),
+            nodes_elsewhere: info.number("group_nodes_elsewhere"),
         })
     }
 
@@ -87,6 +90,9 @@ impl GroupView {
             None => text += "NO PRIMARY",
         }
         text += &format!(", {} of {} in sync, ", self.in_sync, self.members.len());
+        if let Some(count) = self.nodes_elsewhere.filter(|count| *count > 0.0) {
+            text += &format!("{count:.0} {} in other shards, ", if count == 1.0 { "node" } else { "nodes" });
+        }
         match self.lease_ms > 0.0 {
             true => text += &format!("lease of {} {:.1} s\n", self.node, self.lease_ms / 1e3),
             false => text += &format!("{} has NO LEASE\n", self.node),
@@ -188,6 +194,15 @@ pub(crate) mod tests {
             group.heading(),
             "group orders, epoch 7, primary db2, 3 of 4 in sync, lease of db2 1.5 s\n\n  db2\n   \
              |===== db1\n   |----- db3  (not in sync, 1.50 KB behind)\n   `- x - db4  (down)\n"
+        );
+    }
+
+    #[test]
+    fn a_shard_of_a_cluster_tells_how_many_nodes_are_elsewhere() {
+        let heading = |count: &str| of(&format!("{PRIMARY}group_nodes_elsewhere:{count}\n")).heading();
+        assert!(heading("6").contains(", 3 of 4 in sync, 6 nodes in other shards, lease of db2"));
+        assert!(
+            heading("1").contains(", 1 node in other shards, ") && !heading("0").contains("other shards")
         );
     }
 

@@ -184,6 +184,7 @@ fn group(group: &GroupView) -> Json {
         "not_serving": group.not_serving.as_str(),
         "lease_ms": whole(group.lease_ms),
         "etcd_error": group.etcd_error.as_str(),
+        "nodes_elsewhere": group.nodes_elsewhere.map(whole),
         "members": group.members.iter().map(member).collect::<Vec<_>>(),
     })
 }

@@ -28,6 +28,11 @@ use super::node_of;
 /// Added to a node's port for the port of its own connections, where nobody listens.
 const BUS_PORT_OFFSET: u16 = 10_000;
 
+/// Milliseconds between two times at which nodes that are alive are said to have been heard of.
+/// Nobody sends them a PING; the records say how they are. Stock nodes hear of each other about as
+/// often, and tools compare replies of a moment.
+const HEARD_STEP_MS: i64 = 2_000;
+
 /// A shard as replies describe it.
 struct Shard {
     slots: ShardSlots,
@@ -47,6 +52,8 @@ struct Node {
     is_own: bool,
     is_primary: bool,
     health: Health,
+    /// When it was last heard of, milliseconds of Unix time; 0: never, or this is it.
+    heard: i64,
 }
 
 /// What a client is told.
@@ -111,14 +118,14 @@ impl<'c> Picture<'c> {
         }
         let name = if node.hostname.is_empty() { String::new() } else { format!(",{}", node.hostname) };
         let primary = shard.nodes.first().filter(|_| !node.is_primary).map_or("-", |primary| &primary.id);
-        let heard = if node.is_own { 0 } else { unix_ms() };
         let link = if node.health == Health::Failed { "disconnected" } else { "connected" };
         let mut line = format!(
-            "{} {}:{}@{}{name} {flags} {primary} 0 {heard} {} {link}",
+            "{} {}:{}@{}{name} {flags} {primary} 0 {} {} {link}",
             node.id,
             node.ip,
             self.port_of(node),
             node.bus_port,
+            node.heard,
             shard.epoch
         );
         if node.is_primary {
@@ -171,6 +178,15 @@ fn own_node(call: &Call, own: &ClusterNode, known: Option<&MapNode>) -> Node {
         is_own: true,
         is_primary: true,
         health: Health::Online,
+        heard: 0,
+    }
+}
+
+/// When another node was last heard of.
+fn heard(own: &ClusterNode, node: &MapNode) -> i64 {
+    match node.health() {
+        Health::Online => unix_ms() / HEARD_STEP_MS * HEARD_STEP_MS,
+        Health::Failed => own.map.as_ref().map_or(0, |map| map.lost_since(&node.known.id)),
     }
 }
 
@@ -199,6 +215,7 @@ fn shards_of(call: &Call, own: &ClusterNode, view: &ClusterView) -> Vec<Shard> {
                 is_own: false,
                 is_primary,
                 health: node.health(),
+                heard: heard(own, node),
             }
         };
         let mut nodes: Vec<Node> = map.members(id).map(node).collect();

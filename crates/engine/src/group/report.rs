@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock::boot_nanos;
+use braid_group::cluster::MapNode;
 use braid_group::{MemberId, Node};
 use braid_replication::Stage;
 use braid_replication::link::Phase;
@@ -32,8 +33,10 @@ pub struct GroupReport {
     pub serve_ms: i64,
     /// Milliseconds since etcd last answered; none if it never has.
     pub etcd_silent_ms: Option<i64>,
-    /// By name.
+    /// By name; in a cluster those of this server's shard.
     pub members: Vec<MemberReport>,
+    /// Nodes of the cluster that are in other shards; none in a group alone.
+    pub nodes_elsewhere: Option<usize>,
     /// Commands refused because this server could not prove that it was the primary (MASTERDOWN).
     pub fenced_refusals: u64,
     /// None while no client's replies wait for the in-sync set.
@@ -117,6 +120,10 @@ impl Engine {
             etcd_silent_ms: (view.etcd_answered > 0)
                 .then(|| milliseconds(now.saturating_sub(view.etcd_answered))),
             members: self.members(&view),
+            nodes_elsewhere: self.cluster_view().map(|cluster| {
+                let is_elsewhere = |node: &&MapNode| Some(&node.known.shard) != cluster.shard.as_ref();
+                cluster.map.nodes.values().filter(is_elsewhere).count()
+            }),
             fenced_refusals: counts.fenced.load(Relaxed),
             sync_writes: self.sync_writes.waits_for_members().then(|| SyncWritesReport {
                 waiting: counts.waiting.load(Relaxed),
@@ -157,7 +164,16 @@ impl Engine {
         for id in &view.in_sync {
             nodes.insert(Arc::clone(&id.node), (id.clone(), None));
         }
-        for (name, node) in &view.records.nodes {
+        let cluster = self.cluster_view();
+        let is_here = |name: &str| match &cluster {
+            // The records are those of all shards.
+            Some(cluster) => cluster
+                .shard
+                .as_ref()
+                .is_some_and(|id| cluster.map.members(id).any(|node| *node.name == *name)),
+            None => true,
+        };
+        for (name, node) in view.records.nodes.iter().filter(|(name, _)| is_here(name)) {
             nodes.insert(Arc::clone(name), (MemberId::new(name, &node.run), Some(node.clone())));
         }
         nodes.insert(Arc::clone(&view.id.node), (view.id.clone(), Some(self.own_node(&view.id.run))));

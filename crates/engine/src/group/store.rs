@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use braid_base::clock::boot_nanos;
 use braid_etcd::{Client, Compare, Error, LeaseId, Operation};
+use braid_group::cluster::changes::Operator;
 use braid_group::cluster::{Change, Map, Write};
 use braid_group::member::Outcome;
 use braid_group::record::{Expected, HolderChange, Keys};
@@ -142,23 +143,50 @@ fn keep_records(engine: &Engine, group: &Group, client: &Client) {
                 }
             }
         }
-        if has_changed {
-            tell_records(engine, group, &keys, &mirror, &mut was_strange);
+        if has_changed && let Some(map) = tell_records(engine, group, &keys, &mirror, &mut was_strange) {
+            // It may have been refused, or its outcome is unknown.
+            must_read |= raise_epoch(engine, client, &keys, &map);
         }
     }
 }
 
+/// Has the epoch of this server's shard rise if this server has become the primary. False if there
+/// is nothing to do.
+fn raise_epoch(engine: &Engine, client: &Client, keys: &Keys, map: &Map) -> bool {
+    // Records that are older than what this node knows are not changed.
+    let is_older = engine.cluster_view().is_none_or(|view| map.epoch < view.map.epoch);
+    let Some(me) = engine.as_author().filter(|_| !is_older) else { return false };
+    let change = Operator { map, keys, me: &me }.take_lead();
+    if change.writes.is_empty() {
+        return false;
+    }
+    // If etcd cannot be used others tell the log.
+    let outcome = commit(client, &change);
+    log::debug!("The epoch of this node's shard rises, since it leads: {outcome:?}");
+    true
+}
+
 /// Tells the group's thread of the records, and has those applied that hold for the whole cluster.
-fn tell_records(engine: &Engine, group: &Group, keys: &Arc<Keys>, mirror: &Mirror, was_strange: &mut String) {
+/// Returns the map of the cluster, if there is one.
+fn tell_records(
+    engine: &Engine,
+    group: &Group,
+    keys: &Arc<Keys>,
+    mirror: &Mirror,
+    was_strange: &mut String,
+) -> Option<Arc<Map>> {
     let (snapshot, map) = match mirror.parts(group, keys) {
         Ok((snapshot, map, strange)) => {
             if strange != *was_strange {
                 log::warn!("Records of the group in etcd are not understood: {strange}");
                 *was_strange = strange;
             }
-            (snapshot, map)
+            (snapshot, map.map(Arc::new))
         }
-        Err(error) => return group.tell(News::Trouble(error)),
+        Err(error) => {
+            group.tell(News::Trouble(error));
+            return None;
+        }
     };
     if group.settings.is_cluster {
         let (records, revision) = mirror.shared(keys);
@@ -167,8 +195,9 @@ fn tell_records(engine: &Engine, group: &Group, keys: &Arc<Keys>, mirror: &Mirro
             engine.apply_shared(group);
         }
     }
-    group.tell(News::Records(Arc::clone(keys), Arc::new(snapshot), map.map(Arc::new)));
+    group.tell(News::Records(Arc::clone(keys), Arc::new(snapshot), map.clone()));
     group.tell(News::Trouble(String::new()));
+    map
 }
 
 /// Reads the records at once, for a change that is worked out from them.

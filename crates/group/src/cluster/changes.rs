@@ -111,6 +111,25 @@ impl<'m> Operator<'m> {
         change.writes.push(Write::Put { key: self.keys.named("known", name), value: node.to_json() });
     }
 
+    /// The slots of this server's shard, which it leads if it has to join: it is new.
+    fn own_slots(&self) -> ShardSlots {
+        let mut slots = self.slots_of(&self.own_shard());
+        if self.own().is_none() {
+            slots.leader.get_or_insert_with(|| Arc::clone(&self.me.node.id));
+        }
+        slots
+    }
+
+    /// Gives the shard that a new node has founded the next epoch but so many, if it has none.
+    fn put_founder(&self, change: &mut Change, node: &KnownNode, after: u64) {
+        let slots = self.slots_of(&node.shard);
+        if slots.config_epoch == 0 {
+            let config_epoch = self.map.epoch + 1 + after;
+            let slots = ShardSlots { config_epoch, leader: Some(Arc::clone(&node.id)), ..slots };
+            self.put_slots(change, &node.shard, &slots);
+        }
+    }
+
     fn put_slots(&self, change: &mut Change, shard: &str, slots: &ShardSlots) {
         change.writes.push(Write::Put { key: self.keys.named("slots", shard), value: slots.to_json() });
     }
@@ -123,7 +142,7 @@ impl<'m> Operator<'m> {
         }
         let added = each_once(wanted)?;
         let shard = self.own_shard();
-        let mut slots = self.slots_of(&shard);
+        let mut slots = self.own_slots();
         for slot in added.iter() {
             slots.slots.insert(slot);
             slots.importing.remove(&slot);
@@ -172,6 +191,10 @@ impl<'m> Operator<'m> {
     /// says that it is.
     pub fn meet(&self, id: &str, host: &str) -> Outcome {
         let mut change = self.joined();
+        let is_new = self.own().is_none();
+        if is_new {
+            self.put_founder(&mut change, &self.me.node, 0);
+        }
         if self.map.node(id).is_none() && *self.me.node.id != *id {
             let found = self.map.servers.iter().find(|(_, server)| *server.id == *id);
             let (name, server) = found.ok_or_else(|| Refusal::unknown(id))?;
@@ -183,7 +206,8 @@ impl<'m> Operator<'m> {
                 tls_port: server.tls_port,
             };
             self.put_known(&mut change, name, &node);
-        } else if self.own().is_some() {
+            self.put_founder(&mut change, &node, u64::from(is_new));
+        } else if !is_new {
             return Ok(Change::default());
         }
         Ok(change)
@@ -396,11 +420,28 @@ impl<'m> Operator<'m> {
         self.begin()
     }
 
+    /// This server has become the primary of its shard: the shard's configuration epoch rises. No
+    /// change if it has risen for this server already, or another one leads.
+    pub fn take_lead(&self) -> Change {
+        let Some(own) = self.own().filter(|own| self.map.is_primary(own)) else { return Change::default() };
+        let shard = &own.known.shard;
+        let mut slots = self.slots_of(shard);
+        let id = &self.me.node.id;
+        if slots.leader.replace(Arc::clone(id)).as_ref() == Some(id) {
+            return Change::default();
+        }
+        slots.config_epoch = self.map.epoch + 1;
+        let mut change = self.begin();
+        self.expect_leader(&mut change, shard);
+        self.put_slots(&mut change, shard, &slots);
+        change
+    }
+
     /// BUMPEPOCH: the shard's configuration epoch becomes the greatest. No change if it is that
     /// already.
     pub fn bump_epoch(&self) -> Outcome {
         let shard = self.own_shard();
-        let mut slots = self.slots_of(&shard);
+        let mut slots = self.own_slots();
         let others = self.map.shards.iter().filter(|(id, _)| **id != shard);
         let greatest = others.map(|(_, shard)| shard.slots.config_epoch).max().unwrap_or(0);
         if slots.config_epoch > greatest {

@@ -40,7 +40,8 @@ pub struct MapShard {
 #[derive(Clone, Debug, Default)]
 pub struct Map {
     pub revision: u64,
-    /// Raised with each change of nodes and slots.
+    /// Raised with each change of nodes, slots and primaries; the largest of the shards' epochs, at
+    /// least.
     pub epoch: u64,
     /// The revision of the epoch's record; none before the first change.
     pub(crate) epoch_revision: Option<u64>,

@@ -5,7 +5,7 @@
 //! | --- | --- | --- |
 //! | `known/<name>` | [`KnownNode`]: a node of the cluster, and its shard | for ever |
 //! | `epoch` | a number | for ever |
-//! | `slots/<shard>` | [`ShardSlots`]: the slots of a shard, and those on their way | for ever |
+//! | `slots/<shard>` | [`ShardSlots`]: the slots of a shard, those on their way, its epoch | for ever |
 //!
 //! A change of any other record compares and raises the epoch, so changes are serialized.
 
@@ -66,8 +66,11 @@ impl KnownNode {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ShardSlots {
     pub slots: SlotSet,
-    /// Grows over the whole cluster with each change of a slot's owner.
+    /// Grows over the whole cluster with each change of a slot's owner and of a primary. No two
+    /// shards have the same one.
     pub config_epoch: u64,
+    /// The id of the primary that had the epoch raised when it became that.
+    pub leader: Option<Arc<str>>,
     /// Slots on their way to another node, key by key (SETSLOT MIGRATING), and that node's id.
     pub migrating: BTreeMap<u16, Arc<str>>,
     /// Slots on their way here, and the id of the node that they come from.
@@ -81,6 +84,9 @@ impl ShardSlots {
             Value::Object(pairs.collect())
         };
         let mut value = json!({ "slots": self.slots.to_string(), "config-epoch": self.config_epoch });
+        if let Some(leader) = &self.leader {
+            value["leader"] = Value::from(&**leader);
+        }
         if !self.migrating.is_empty() {
             value["migrating"] = moves(&self.migrating);
         }
@@ -103,6 +109,7 @@ impl ShardSlots {
             Some(ShardSlots {
                 slots: value["slots"].as_str()?.parse().ok()?,
                 config_epoch: value["config-epoch"].as_u64().unwrap_or(0),
+                leader: value["leader"].as_str().filter(|text| is_id(text)).map(Arc::from),
                 migrating: moves("migrating")?,
                 importing: moves("importing")?,
             })

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Changes of a cluster against a store that compares as etcd does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use braid_base::crc::HASH_SLOTS;
@@ -74,7 +74,12 @@ impl Store {
 
     /// It leads the shard that it has founded.
     fn lead(&mut self, index: usize) {
-        let keys = Keys::of_shard("c", &id(index));
+        self.promote(index, &id(index));
+    }
+
+    /// It leads a shard.
+    fn promote(&mut self, index: usize, shard: &str) {
+        let keys = Keys::of_shard("c", shard);
         let member = MemberId::new(&name(index), "r");
         let shard = Shard {
             epoch: 1,
@@ -153,6 +158,7 @@ fn records_come_back_as_they_were() {
     let slots = ShardSlots {
         slots: [1, 2, 9].into_iter().collect(),
         config_epoch: 4,
+        leader: Some(id(2).into()),
         migrating: [(1, Arc::from(id(3)))].into(),
         importing: [(7, Arc::from(id(4)))].into(),
     };
@@ -222,6 +228,41 @@ fn a_slot_moves_key_by_key() {
     run(&mut store, 0, |operator| operator.set_slot(4, &SlotChange::Node(id(1)), false)).expect("it is so");
 }
 
+#[test]
+fn the_epoch_of_a_shard_rises_with_its_primary() {
+    let mut store = Store::default();
+    create(&mut store, 2);
+    for index in 2..4 {
+        store.start(index);
+        run(&mut store, index, |operator| operator.meet(&id(0), "h")).expect("both are known");
+    }
+    let epochs = |store: &Store| -> Vec<u64> {
+        let map = store.map();
+        (0..4).map(|index| map.slots_of(&id(index)).map_or(0, |slots| slots.config_epoch)).collect()
+    };
+    let all = epochs(&store);
+    assert!((0..4).all(|index| all[index] > 0 && !all[..index].contains(&all[index])), "{all:?}");
+    run(&mut store, 2, |operator| operator.replicate(&id(1), true)).expect("it is empty");
+    let (before, epoch) = (epochs(&store), store.map().epoch);
+    let take_lead = |store: &mut Store, index| run(store, index, |operator| Ok(operator.take_lead()));
+    // Neither a replica nor who has led all along.
+    (0..4).for_each(|index| take_lead(&mut store, index).expect("nothing to do"));
+    assert_eq!((epochs(&store), store.map().epoch), (before.clone(), epoch));
+    store.promote(2, &id(1));
+    let late = store.map();
+    take_lead(&mut store, 2).expect("it leads");
+    let now = epochs(&store);
+    assert_eq!((now[1], store.map().epoch), (epoch + 1, epoch + 1));
+    assert_eq!((now[0], now[3]), (before[0], before[3]), "other shards are not concerned");
+    // One that is no primary any more comes too late.
+    let keys = keys();
+    store.promote(1, &id(1));
+    let change = Operator { map: &late, keys: &keys, me: &me(2) }.take_lead();
+    assert!(!store.commit(&change));
+    take_lead(&mut store, 1).expect("it leads");
+    assert_eq!(epochs(&store)[1], epoch + 2);
+}
+
 #[derive(Clone, Debug)]
 enum Request {
     Add(Vec<u16>),
@@ -235,6 +276,8 @@ enum Request {
     Move(Vec<u16>, usize),
     RaiseEpoch,
     Bump,
+    /// A replica takes over, and says so.
+    TakeLead,
 }
 
 fn request() -> impl Strategy<Value = Request> {
@@ -256,6 +299,7 @@ fn request() -> impl Strategy<Value = Request> {
         (slots(), node()).prop_map(|(slots, node)| Request::Move(slots, node)),
         Just(Request::RaiseEpoch),
         Just(Request::Bump),
+        Just(Request::TakeLead),
     ]
 }
 
@@ -272,12 +316,14 @@ fn work_out(operator: &Operator<'_>, request: &Request) -> Outcome {
         Request::Move(slots, node) => operator.move_slots(&slots.iter().copied().collect(), &id(*node)),
         Request::RaiseEpoch => Ok(operator.raise_epoch()),
         Request::Bump => operator.bump_epoch(),
+        Request::TakeLead => Ok(operator.take_lead()),
     }
 }
 
 proptest! {
     /// Servers work out changes from maps that are late, in any order: no slot ever has two owners,
-    /// no node is in a shard without a record of it, and epochs only grow.
+    /// no node is in a shard without a record of it, epochs only grow, and no two shards have the
+    /// same one.
     #[test]
     fn no_slot_has_two_owners(
         requests in prop::collection::vec((0usize..4, request(), 0usize..6), 1..80),
@@ -286,6 +332,12 @@ proptest! {
         (0..4).for_each(|index| store.start(index));
         let mut maps = vec![store.map()];
         for (index, request, age) in requests {
+            if matches!(request, Request::TakeLead)
+                && let Some(own) = store.map().node(&id(index))
+            {
+                store.promote(index, &own.known.shard);
+                maps.push(store.map());
+            }
             let (map, keys, me) = (&maps[maps.len().saturating_sub(1 + age)], keys(), me(index));
             let Ok(change) = work_out(&Operator { map, keys: &keys, me: &me }, &request) else { continue };
             if change.writes.is_empty() || !store.commit(&change) {
@@ -295,6 +347,9 @@ proptest! {
             prop_assert!(now.epoch > before, "{} then {}", before, now.epoch);
             let owned: usize = now.shards.values().map(|shard| shard.slots.slots.len()).sum();
             prop_assert_eq!(owned, now.covered().len(), "after {:?} of {}", request, index);
+            let epochs: Vec<u64> = now.shards.values().map(|shard| shard.slots.config_epoch).collect();
+            let distinct: BTreeSet<u64> = epochs.iter().copied().filter(|&epoch| epoch > 0).collect();
+            prop_assert_eq!(distinct.len(), epochs.len(), "{:?} after {:?} of {}", epochs, request, index);
             for (id, shard) in &now.shards {
                 let has_owner = now.members(id).next().is_some();
                 prop_assert!(has_owner || shard.slots.slots.is_empty(), "slots of nobody after {:?}", request);

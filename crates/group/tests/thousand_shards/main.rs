@@ -43,6 +43,7 @@ fn slots_of(shard: usize) -> ShardSlots {
     ShardSlots {
         slots: range.map(|slot| slot as u16).collect(),
         config_epoch: shard as u64 + 1,
+        leader: Some(id(2 * shard).into()),
         migrating: BTreeMap::new(),
         importing: BTreeMap::new(),
     }

@@ -28,6 +28,9 @@ pub(super) fn write(fields: &mut Fields<'_>) {
     fields.field("group_etcd_last_answer_ms", or_unknown(report.etcd_silent_ms));
     fields.field("group_fenced_refusals", report.fenced_refusals);
     sync_writes(fields, &report);
+    if let Some(count) = report.nodes_elsewhere {
+        fields.field("group_nodes_elsewhere", count);
+    }
     fields.field("group_members", report.members.len());
     for (number, member) in report.members.iter().enumerate() {
         fields.field(format_args!("group_member{number}"), line(member));
