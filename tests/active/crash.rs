@@ -9,7 +9,7 @@ use braid_tests::{RawClient, TestServer, Value, wait_for};
 use rustix::process::Signal;
 
 /// A server whose files outlive it.
-fn kept(region: u8, folder: &tempfile::TempDir, more: &[&str]) -> TestServer {
+pub fn kept(region: u8, folder: &tempfile::TempDir, more: &[&str]) -> TestServer {
     let folder = folder.path().to_str().expect("a name");
     server(region, &[&["--dir", folder][..], more].concat())
 }

@@ -10,7 +10,7 @@
 
 use std::collections::VecDeque;
 
-use crate::stamp::{Region, Stamp};
+use crate::stamp::Stamp;
 use crate::vector::{Run, Vector};
 
 /// A piece with so many bytes takes no further units.
@@ -158,18 +158,17 @@ impl Backlog {
     }
 
     /// As [`Backlog::since`], for a peer that has applied everything before a position: units with
-    /// their positions and regions.
+    /// their positions and first stamps.
     pub fn since_position<'b>(
         &'b self,
         applied: &Vector,
         position: u64,
-    ) -> Option<impl Iterator<Item = (u64, &'b [u8], Region)>> {
+    ) -> Option<impl Iterator<Item = (u64, &'b [u8], Stamp)>> {
         let position = position.max(self.dropped);
         let first = self.pieces.partition_point(|piece| piece.end() <= position);
         let units = self.pieces.range(first..).flat_map(move |piece| piece.since(position));
         let lacking = units.filter(|(.., first)| !applied.covers(*first));
-        let placed = lacking.map(|(position, bytes, first)| (position, bytes, first.region()));
-        applied.includes(&self.before).then_some(placed)
+        applied.includes(&self.before).then_some(lacking)
     }
 
     /// The units that a peer lacks that has applied so much, or nothing if it needs a full copy.
@@ -181,6 +180,7 @@ impl Backlog {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stamp::Region;
 
     /// Units come back whole and in order, wherever pieces end, and what was dropped is known.
     #[test]
@@ -204,7 +204,7 @@ mod tests {
             let lacking = applied_to(2 * from);
             for position in [0, from] {
                 let units = backlog.since_position(&lacking, position).expect("no copy");
-                let expected = (from..1_000).map(|number| (number, unit(number), region));
+                let expected = (from..1_000).map(|number| (number, unit(number), stamp(1 + 2 * number)));
                 assert!(units.map(|(at, bytes, region)| (at, bytes.to_vec(), region)).eq(expected));
             }
         };

@@ -2,6 +2,7 @@
 //! All keys of a replica, and those among them that hold garbage: what does not show and can go
 //! when all regions know it.
 
+use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Deref;
 
@@ -9,9 +10,11 @@ use crate::cell::{At, CellChange, Sides};
 use crate::change::{Change, Kind, SeenAt};
 use crate::effect::{Effect, FlushSeen};
 use crate::key::Key;
+use crate::others::Others;
 use crate::plain::{Plain, Plains};
 use crate::rules::Rules;
-use crate::stored::{Stored, load_len, store_len};
+use crate::saving::Saving;
+use crate::stored::{Stored, load_len};
 use crate::value::Value;
 use crate::{Bytes, Name};
 
@@ -20,10 +23,10 @@ pub type KeyId = (u32, Name);
 
 /// The keys of a database. Each is in one of the two places.
 #[derive(Clone, Debug, Default)]
-struct Database {
+pub(crate) struct Database {
     /// Strings that have been written once.
-    plain: Plains,
-    others: HashMap<Name, Box<Key>>,
+    pub plain: Plains,
+    pub others: Others,
 }
 
 /// Something of a key to look at.
@@ -59,14 +62,18 @@ impl<'k> KeyRef<'k> {
 }
 
 impl Database {
+    fn new(hasher: &RandomState) -> Database {
+        Database { plain: Plains::new(hasher.clone()), others: Others::new(hasher.clone()) }
+    }
+
     fn is_empty(&self) -> bool {
-        self.plain.len() == 0 && self.others.is_empty()
+        self.len() == 0
     }
 
     fn get(&self, name: &[u8]) -> Option<KeyRef<'_>> {
         match self.plain.get(name) {
             Some(plain) => Some(KeyRef::Made(Key::of_plain(plain))),
-            None => self.others.get(name).map(|key| KeyRef::Kept(key)),
+            None => self.others.get(name).map(KeyRef::Kept),
         }
     }
 
@@ -94,7 +101,7 @@ impl Database {
                     self.plain.remove(name);
                 }
                 if !key.is_empty() {
-                    self.others.insert(name.into(), Box::new(key));
+                    self.others.insert(name, key);
                 }
             }
         }
@@ -110,7 +117,7 @@ impl Database {
             && plain.fits(name)
             && match self.plain.get(name) {
                 Some(had) => at.removes(had.stamp),
-                None => self.others.is_empty() || !self.others.contains_key(name),
+                None => !self.others.has(name),
             };
         if is_usual {
             self.plain.put(name, plain);
@@ -120,14 +127,14 @@ impl Database {
 
     fn iter(&self) -> impl Iterator<Item = (&[u8], KeyRef<'_>)> {
         let plain = self.plain.iter().map(|(name, plain)| (name, KeyRef::Made(Key::of_plain(plain))));
-        plain.chain(self.others.iter().map(|(name, key)| (&name[..], KeyRef::Kept(key))))
+        plain.chain(self.others.iter().map(|(name, key)| (name, KeyRef::Kept(key))))
     }
 
     fn names(&self) -> impl Iterator<Item = &[u8]> {
-        self.plain.iter().map(|(name, _)| name).chain(self.others.keys().map(|name| &name[..]))
+        self.plain.iter().map(|(name, _)| name).chain(self.others.iter().map(|(name, _)| name))
     }
 
-    fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.plain.len() + self.others.len()
     }
 }
@@ -136,8 +143,16 @@ impl Database {
 pub struct Keys {
     /// By database.
     all: BTreeMap<u32, Database>,
+    /// Of all databases, also ones that come back, so that buckets stay the same.
+    hasher: RandomState,
     /// Keys with garbage, and the number of the change that touched them last.
     garbage: HashMap<KeyId, u64>,
+    /// The same, by the number.
+    garbage_order: BTreeSet<(u64, KeyId)>,
+    /// They are being written.
+    saving: Option<Box<Saving>>,
+    /// How often that has begun.
+    savings: u64,
     /// Changes so far.
     pub changes: u64,
     /// Values that were hidden behind others of another type.
@@ -180,18 +195,29 @@ impl Keys {
             return;
         }
         let id = (database, name.clone());
-        if has_garbage {
-            self.garbage.insert(id, self.changes);
-        } else if let Some(number) = self.garbage.get_mut(&id) {
-            // What it holds has to be seen together with this change.
-            *number = self.changes;
+        // What it holds has to be seen together with this change.
+        let before = match self.garbage.get_mut(&id) {
+            Some(number) => Some(std::mem::replace(number, self.changes)),
+            None if has_garbage => self.garbage.insert(id.clone(), self.changes),
+            None => return,
+        };
+        let mut entry = (0, id);
+        if let Some(before) = before {
+            entry.0 = before;
+            self.garbage_order.remove(&entry);
         }
+        entry.0 = self.changes;
+        self.garbage_order.insert(entry);
     }
 
     pub fn apply(&mut self, at: &At, effect: &Effect) {
         match effect {
             Effect::Key { database, name, change } => {
-                let keys = self.all.entry(*database).or_default();
+                let hasher = &self.hasher;
+                let keys = self.all.entry(*database).or_insert_with(|| Database::new(hasher));
+                if let Some(saving) = self.saving.as_mut().filter(|_| at.rules.saves_before_changes) {
+                    saving.before(*database, keys, name);
+                }
                 if let Change::String(change) = change
                     && keys.write_plain(at, name, change)
                 {
@@ -219,6 +245,7 @@ impl Keys {
     }
 
     fn flush(&mut self, at: &At, database: Option<u32>, seen: &[FlushSeen]) {
+        self.saving = None;
         let mut of_keys: BTreeMap<KeyId, Vec<SeenAt>> = BTreeMap::new();
         for one in seen {
             of_keys.entry((one.database, one.name.clone())).or_default().push(one.at.clone());
@@ -233,7 +260,7 @@ impl Keys {
                 }
                 !at.removes(plain.stamp)
             });
-            let others: Vec<Name> = keys.others.keys().cloned().collect();
+            let others: Vec<Name> = keys.others.iter().map(|(name, _)| name.into()).collect();
             for name in others {
                 let id = (*number, name);
                 let has_garbage = keys.change(&id.1, |key| {
@@ -248,21 +275,17 @@ impl Keys {
 
     /// After changes of many keys.
     fn end_visit(&mut self, touched: Vec<(KeyId, bool)>) {
-        self.all.retain(|_, keys| {
-            if keys.others.len() < keys.others.capacity() / 4 {
-                keys.others.shrink_to_fit();
-            }
-            !keys.is_empty()
-        });
+        self.all.retain(|_, keys| !keys.is_empty());
         self.changes += 1;
         touched.iter().for_each(|((database, name), has_garbage)| self.note(*database, name, *has_garbage));
     }
 
     pub fn merge(&mut self, theirs: &Keys, sides: &Sides) {
-        let none = Database::default();
+        self.saving = None;
+        let (none, hasher) = (Database::default(), &self.hasher);
         let mut touched = Vec::new();
         for number in theirs.all.keys() {
-            self.all.entry(*number).or_default();
+            self.all.entry(*number).or_insert_with(|| Database::new(hasher));
         }
         for (number, keys) in &mut self.all {
             let others = theirs.all.get(number).unwrap_or(&none);
@@ -286,78 +309,93 @@ impl Keys {
         self.end_visit(touched);
     }
 
-    /// Drops the garbage of keys that were last touched by a change up to this one.
-    pub fn settle(&mut self, up_to: u64, rules: &Rules) {
-        let all = &mut self.all;
-        self.garbage.retain(|(database, name), number| {
-            if *number > up_to {
-                return true;
+    /// Drops the garbage of some keys that were last touched by a change up to this one. True if
+    /// there are more.
+    pub fn settle(&mut self, up_to: u64, most: usize, rules: &Rules) -> bool {
+        for _ in 0..most {
+            if !self.has_garbage_of(up_to) {
+                break;
             }
-            if let Some(keys) = all.get_mut(database) {
-                keys.change(name, |key| key.settle(rules));
-                if keys.is_empty() {
-                    all.remove(database);
-                }
+            let Some((_, id)) = self.garbage_order.pop_first() else { break };
+            self.garbage.remove(&id);
+            let (database, name) = &id;
+            let Some(keys) = self.all.get_mut(database) else { continue };
+            if let Some(saving) = self.saving.as_mut().filter(|_| rules.saves_before_changes) {
+                saving.before(*database, keys, name);
             }
-            false
-        });
-        if self.garbage.len() < self.garbage.capacity() / 4 {
+            keys.change(name, |key| key.settle(rules));
+            if keys.is_empty() {
+                self.all.remove(database);
+            }
+        }
+        let has_more = self.has_garbage_of(up_to);
+        if !has_more && self.garbage.len() < self.garbage.capacity() / 4 {
             self.garbage.shrink_to_fit();
         }
+        has_more
+    }
+
+    /// Whether there is garbage that was last touched by a change up to this one.
+    fn has_garbage_of(&self, up_to: u64) -> bool {
+        self.garbage_order.first().is_some_and(|(number, _)| *number <= up_to)
+    }
+
+    /// Keeps in mind all garbage, in keys that were loaded.
+    pub fn find_garbage(&mut self, rules: &Rules) {
+        for (database, keys) in &self.all {
+            // Plain strings have none.
+            let with_garbage = keys.others.iter().filter(|(_, key)| key.has_garbage(rules));
+            self.garbage.extend(with_garbage.map(|(name, _)| ((*database, name.into()), self.changes)));
+        }
+        self.garbage_order = self.garbage.iter().map(|(id, number)| (*number, id.clone())).collect();
+    }
+
+    /// Begins to write all keys, as they are now, behind some bytes. The number by which the pieces
+    /// are asked for.
+    pub fn begin_saving(&mut self, before: Vec<u8>) -> u64 {
+        let mut end = Vec::new();
+        self.changes.store(&mut end);
+        self.type_conflicts.store(&mut end);
+        self.savings += 1;
+        self.saving = Some(Box::new(Saving::new(self.savings, &self.all, before, end)));
+        self.savings
+    }
+
+    /// The next piece, of about so many bytes, and whether it is the last; nothing if everything
+    /// has changed at once, or another saving has begun.
+    pub fn take_piece(&mut self, number: u64, bytes: usize) -> Option<(Vec<u8>, bool)> {
+        let saving = self.saving.as_mut().filter(|saving| saving.number == number)?;
+        let (piece, is_last) = saving.take_piece(&self.all, bytes);
+        if is_last {
+            self.saving = None;
+        }
+        Some((piece, is_last))
+    }
+
+    /// The pieces are not wanted any more.
+    pub fn stop_saving(&mut self) {
+        self.saving = None;
+    }
+
+    /// Reads what was written.
+    pub fn load(from: &mut &[u8]) -> Option<Keys> {
+        let mut keys = Keys::default();
+        for _ in 0..load_len(from)? {
+            let (number, name) = (u32::load(from)?, Bytes::load(from)?);
+            let loaded = Key::load(from)?;
+            let hasher = &keys.hasher;
+            let database = keys.all.entry(number).or_insert_with(|| Database::new(hasher));
+            database.change(&name, |key| *key = loaded);
+        }
+        keys.all.retain(|_, keys| !keys.is_empty());
+        (keys.changes, keys.type_conflicts) = (u64::load(from)?, u64::load(from)?);
+        Some(keys)
     }
 
     /// Whether a key holds garbage that nobody keeps in mind. Never; tests ask.
     pub fn has_forgotten_garbage(&self, rules: &Rules) -> bool {
         self.iter().any(|(database, name, key)| {
             key.has_garbage(rules) && !self.garbage.contains_key(&(database, name.into()))
-        })
-    }
-}
-
-impl Stored for Keys {
-    fn store(&self, out: &mut Vec<u8>) {
-        store_len(self.all.values().map(Database::len).sum(), out);
-        for (database, keys) in &self.all {
-            let store_name = |name: &[u8], out: &mut Vec<u8>| {
-                database.store(out);
-                store_len(name.len(), out);
-                out.extend_from_slice(name);
-            };
-            for (name, plain) in keys.plain.iter() {
-                store_name(name, out);
-                Key::store_plain(plain, out);
-            }
-            for (name, key) in &keys.others {
-                store_name(name, out);
-                key.store(out);
-            }
-        }
-        store_len(self.garbage.len(), out);
-        for ((database, name), number) in &self.garbage {
-            database.store(out);
-            name.store(out);
-            number.store(out);
-        }
-        self.changes.store(out);
-        self.type_conflicts.store(out);
-    }
-
-    fn load(from: &mut &[u8]) -> Option<Self> {
-        let mut all: BTreeMap<u32, Database> = BTreeMap::new();
-        for _ in 0..load_len(from)? {
-            let (database, name) = (u32::load(from)?, Bytes::load(from)?);
-            let loaded = Key::load(from)?;
-            all.entry(database).or_default().change(&name, |key| *key = loaded);
-        }
-        all.retain(|_, keys| !keys.is_empty());
-        let garbage = (0..load_len(from)?).map(|_| <(KeyId, u64)>::load(from)).collect::<Option<_>>()?;
-        let changes = Stored::load(from)?;
-        Some(Keys {
-            all,
-            garbage,
-            changes,
-            type_conflicts: Stored::load(from)?,
-            conflicts: Default::default(),
         })
     }
 }

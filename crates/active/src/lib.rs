@@ -50,9 +50,12 @@ pub mod wire;
 mod ended;
 mod items;
 mod keys;
+mod linear;
 mod local;
+mod others;
 mod packed;
 mod plain;
+mod saving;
 mod stability;
 mod stored;
 

@@ -3,13 +3,12 @@
 //! and nothing else. Most keys are; so they stand in [blocks](crate::packed), eleven bytes beside
 //! name and value, and all others are in [`crate::keys`] as whole structures.
 //!
-//! Blocks are found by hash. There is one more whenever they have become full on the average
-//! (linear hashing): only one block is split then, so no change waits for a whole table to be
-//! moved.
+//! Blocks are found by hash ([`crate::linear`]).
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 
+use crate::linear;
 use crate::packed::Entry;
 use crate::stamp::Stamp;
 
@@ -59,21 +58,26 @@ pub(crate) struct Plains {
 }
 
 impl Plains {
+    pub fn new(hasher: RandomState) -> Plains {
+        Plains { hasher, ..Plains::default() }
+    }
+
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// The block of a hash among so many: the first 2^n of them if it is there, 2^n being the least
-    /// power that is not less than all; else the one that will be split into it.
-    fn index(hash: u64, blocks: usize) -> usize {
-        let mask = blocks.next_power_of_two() - 1;
-        let index = hash as usize & mask;
-        if index < blocks { index } else { hash as usize & (mask >> 1) }
-    }
-
     fn block_of(&self, name: &[u8]) -> Option<usize> {
         let blocks = self.blocks.len();
-        (blocks > 0).then(|| Plains::index(self.hasher.hash_one(name), blocks))
+        (blocks > 0).then(|| self.block_among(name, blocks))
+    }
+
+    pub fn blocks(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// The block of a name among so many.
+    pub fn block_among(&self, name: &[u8], blocks: usize) -> usize {
+        linear::index(self.hasher.hash_one(name), blocks)
     }
 
     pub fn get(&self, name: &[u8]) -> Option<Plain<'_>> {
@@ -108,11 +112,11 @@ impl Plains {
     /// One block more: takes what belongs there out of the one where it was until now.
     fn grow(&mut self) {
         let new = self.blocks.len();
-        let from = new & !high_bit(new);
+        let from = linear::split_by(new);
         let hasher = &self.hasher;
         let mut second = Block::default();
         self.blocks[from].retain(|entry| {
-            let moves = Plains::index(hasher.hash_one(entry.name), new + 1) == new;
+            let moves = linear::index(hasher.hash_one(entry.name), new + 1) == new;
             if moves {
                 second.put(entry);
             }
@@ -137,6 +141,13 @@ impl Plains {
         entries.filter_map(|entry| Some((entry.name, Plain::of(entry)?)))
     }
 
+    /// What is now of what was in a block when there were so many.
+    pub fn of_block(&self, block: usize, then: usize) -> impl Iterator<Item = (&[u8], Plain<'_>)> {
+        let family = linear::family(block, then, self.blocks.len()).into_iter();
+        let entries = family.flat_map(|block| self.blocks[block].iter());
+        entries.filter_map(|entry| Some((entry.name, Plain::of(entry)?)))
+    }
+
     /// Keeps only some.
     pub fn retain(&mut self, mut keeps: impl FnMut(&[u8], Plain<'_>) -> bool) {
         for block in &mut self.blocks {
@@ -146,11 +157,6 @@ impl Plains {
             self.blocks = Vec::new();
         }
     }
-}
-
-/// The highest bit of a number that is not 0.
-fn high_bit(number: usize) -> usize {
-    1 << (usize::BITS - 1 - number.leading_zeros())
 }
 
 #[cfg(test)]

@@ -21,12 +21,14 @@ use crate::keys::{KeyRef, Keys, ValueRef};
 use crate::rules::Rules;
 use crate::stability::Stability;
 use crate::stamp::{REGIONS, Region, Stamp};
-use crate::stored::stored;
+use crate::stored::Stored;
 use crate::vector::{Run, Seen, Vector};
 use crate::view::{View, digest};
 
 /// Stamps that a unit may take; a replica needs as many below its ceiling.
 pub const STAMPS_OF_A_UNIT: u64 = 1 << 24;
+/// Keys whose garbage is dropped at once.
+const SETTLED_AT_ONCE: usize = 1000;
 
 /// What became of a unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -72,6 +74,16 @@ impl State {
     pub fn last_database(&self) -> Option<u32> {
         self.keys.last_database()
     }
+
+    /// Database and name of all keys, also of those that nothing shows of any more.
+    pub fn names(&self) -> impl Iterator<Item = (u32, &[u8])> {
+        self.keys.names()
+    }
+
+    /// Reads what a saver has written.
+    pub(crate) fn load(from: &mut &[u8]) -> Option<State> {
+        Some(State { vector: Vector::load(from)?, keys: Keys::load(from)? })
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -86,6 +98,8 @@ pub struct Replica {
     /// What the keyspace has ended and the shadow still has.
     pub(crate) ended: Ended,
     stability: Stability,
+    /// All regions have acknowledged so many changes.
+    stable: u64,
     /// Regions that are gone for good.
     gone: u64,
 }
@@ -99,7 +113,8 @@ pub fn ceiling_after(stamp: Stamp, region: Region, now_ms: u64, for_ms: u64) -> 
 impl Replica {
     /// A server that starts with nothing, or goes on from what it saved when it ended in good
     /// order.
-    pub fn new(settings: Settings, state: State) -> Replica {
+    pub fn new(settings: Settings, mut state: State) -> Replica {
+        state.keys.find_garbage(&settings.rules);
         let region = settings.region;
         let run = state.vector.newest_run(region).map_or(Stamp::start(region), |run| run.start);
         let latest = state.vector.latest();
@@ -111,6 +126,7 @@ impl Replica {
             ceiling: Stamp::start(region),
             ended: Ended::default(),
             stability: Stability::default(),
+            stable: 0,
             gone: 0,
         }
     }
@@ -354,14 +370,38 @@ impl Replica {
         self.collect_garbage();
     }
 
-    /// Drops what all regions have acknowledged.
-    pub fn collect_garbage(&mut self) {
+    /// Drops what all regions have acknowledged, as far as that does not take long. True if there is
+    /// more.
+    pub fn collect_garbage(&mut self) -> bool {
         let others = self.others();
         let rules = self.settings.rules;
         let changes = self.state.keys.changes;
         if let Some(stable) = self.stability.advance(&self.state.vector, changes, &others, &rules) {
-            self.state.keys.settle(stable, &rules);
+            self.stable = stable;
         }
+        self.collect_more_garbage()
+    }
+
+    /// Goes on with that.
+    pub fn collect_more_garbage(&mut self) -> bool {
+        self.state.keys.settle(self.stable, SETTLED_AT_ONCE, &self.settings.rules)
+    }
+
+    /// Begins to save the state as it is now; a saving that goes on ends.
+    pub(crate) fn begin_saving(&mut self) -> u64 {
+        let mut bytes = Vec::new();
+        self.state.vector.store(&mut bytes);
+        self.state.keys.begin_saving(bytes)
+    }
+
+    /// The next piece of a saving, and whether it is the last; nothing if it has come to nothing.
+    pub(crate) fn take_piece(&mut self, number: u64, bytes: usize) -> Option<(Vec<u8>, bool)> {
+        self.state.keys.take_piece(number, bytes)
+    }
+
+    /// A saving is not wanted any more.
+    pub fn stop_saving(&mut self) {
+        self.state.keys.stop_saving();
     }
 
     /// The region that removes what a time given with this stamp ends.
@@ -386,5 +426,3 @@ impl Replica {
         })
     }
 }
-
-stored!(State { vector, keys });

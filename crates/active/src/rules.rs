@@ -43,6 +43,8 @@ pub struct Rules {
     pub longest_time_wins: bool,
     /// Only the winner's region removes an expired key.
     pub one_region_expires: bool,
+    /// While a state is saved, keys are written before they change.
+    pub saves_before_changes: bool,
 }
 
 impl Default for Rules {
@@ -67,6 +69,7 @@ impl Default for Rules {
             acknowledgements_wait: true,
             longest_time_wins: true,
             one_region_expires: true,
+            saves_before_changes: true,
         }
     }
 }

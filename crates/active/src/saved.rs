@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A replica's state as bytes, for a file and for a full copy.
 //!
-//! A mark and a version, the length and a checksum, then every structure in the form of `stored`.
-//! What does not fill the bytes exactly is refused.
+//! A mark and a version; the state, in the form of `stored`, cut into parts, each behind its length;
+//! a length of 0, and a checksum of the state. Written in pieces, between which the replica goes on:
+//! what is written is what it was at the begin. What does not fill the bytes exactly is refused.
 
 use braid_base::crc::crc64;
 
 use crate::replica::{Replica, State};
-use crate::stored::Stored;
 
 /// The version that is written and read.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 const MAGIC: &[u8] = b"BRAIDAAS";
-/// Mark, version, length, checksum.
-const HEAD: usize = MAGIC.len() + 1 + 8 + 8;
-/// Bytes of a piece.
-const PIECE: usize = 64 << 10;
+/// Mark and version.
+const HEAD: usize = MAGIC.len() + 1;
+/// Bytes of a length or checksum.
+const WORD: usize = 8;
+/// Bytes of a piece, about: one takes much less than a millisecond.
+pub const PIECE: usize = 64 << 10;
 
 /// Why bytes are no saved state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -34,30 +36,98 @@ pub enum SavedError {
     Damaged,
 }
 
-/// The bytes.
-pub fn save_whole(replica: &Replica) -> Vec<u8> {
-    let mut bytes = MAGIC.to_vec();
-    bytes.push(VERSION);
-    bytes.resize(HEAD, 0);
-    replica.state().store(&mut bytes);
-    let (head, content) = bytes.split_at_mut(HEAD);
-    let (len, sum) = head[MAGIC.len() + 1..].split_at_mut(8);
-    len.copy_from_slice(&(content.len() as u64).to_le_bytes());
-    sum.copy_from_slice(&crc64(0, content).to_le_bytes());
-    bytes
+/// What comes next of a state.
+#[derive(Debug)]
+pub enum Piece {
+    More(Vec<u8>),
+    Last(Vec<u8>),
+    /// Everything has changed at once, or another saving has begun: begin anew.
+    Lost,
 }
 
-/// The bytes, in pieces of 64 KB.
-pub fn save(replica: &Replica) -> impl Iterator<Item = Vec<u8>> {
-    let bytes = save_whole(replica);
-    (0..bytes.len().div_ceil(PIECE))
-        .map(move |piece| bytes[piece * PIECE..bytes.len().min((piece + 1) * PIECE)].to_vec())
+/// Saves a replica's state in pieces.
+#[derive(Debug)]
+pub struct Saver {
+    number: u64,
+    sum: u64,
+    is_begun: bool,
+}
+
+impl Saver {
+    /// Begins with the state as it is now; a saving that goes on is lost.
+    pub fn begin(replica: &mut Replica) -> Saver {
+        Saver { number: replica.begin_saving(), sum: 0, is_begun: false }
+    }
+
+    /// The next piece, of about so many bytes: more if a key is long, or much has changed since the
+    /// one before it.
+    pub fn piece(&mut self, replica: &mut Replica, bytes: usize) -> Piece {
+        let Some((part, is_last)) = replica.take_piece(self.number, bytes.max(1)) else { return Piece::Lost };
+        self.sum = crc64(self.sum, &part);
+        let mut bytes = Vec::with_capacity(part.len() + HEAD + 3 * WORD);
+        if !std::mem::replace(&mut self.is_begun, true) {
+            bytes.extend_from_slice(MAGIC);
+            bytes.push(VERSION);
+        }
+        bytes.extend((part.len() as u64).to_le_bytes());
+        bytes.extend(part);
+        if !is_last {
+            return Piece::More(bytes);
+        }
+        bytes.extend(0_u64.to_le_bytes());
+        bytes.extend(self.sum.to_le_bytes());
+        Piece::Last(bytes)
+    }
+}
+
+/// The bytes, in pieces, without anything between.
+pub fn save(replica: &mut Replica) -> Vec<Vec<u8>> {
+    let mut saver = Saver::begin(replica);
+    let mut pieces = Vec::new();
+    loop {
+        match saver.piece(replica, PIECE) {
+            Piece::More(piece) => pieces.push(piece),
+            Piece::Last(piece) => {
+                pieces.push(piece);
+                return pieces;
+            }
+            // Nothing comes between.
+            Piece::Lost => return pieces,
+        }
+    }
+}
+
+/// What is read next.
+#[derive(Clone, Copy, Debug)]
+enum Next {
+    Head,
+    Len,
+    Part(u64),
+    Sum,
+    Nothing,
 }
 
 /// Reads what [`save`] wrote.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Loader {
+    next: Next,
+    /// Of what is read next.
     buffer: Vec<u8>,
+    content: Vec<u8>,
+}
+
+impl Default for Loader {
+    fn default() -> Loader {
+        Loader { next: Next::Head, buffer: Vec::new(), content: Vec::new() }
+    }
+}
+
+/// Moves bytes, until there are so many. False if they do not suffice.
+fn fill(buffer: &mut Vec<u8>, len: usize, bytes: &mut &[u8]) -> bool {
+    let (some, rest) = bytes.split_at(bytes.len().min(len - buffer.len()));
+    buffer.extend_from_slice(some);
+    *bytes = rest;
+    buffer.len() == len
 }
 
 impl Loader {
@@ -65,49 +135,59 @@ impl Loader {
         Loader::default()
     }
 
-    /// The length of all, once that has come.
-    fn len(&self) -> Result<Option<usize>, SavedError> {
-        let begin = &self.buffer[..self.buffer.len().min(MAGIC.len())];
-        if !MAGIC.starts_with(begin) {
-            return Err(SavedError::Magic);
-        }
-        match self.buffer.get(MAGIC.len()) {
-            Some(&VERSION) | None => {}
-            Some(&other) => return Err(SavedError::Version(other)),
-        }
-        let len = self.buffer.get(MAGIC.len() + 1..).and_then(|rest| rest.first_chunk::<8>());
-        Ok(len
-            .map(|len| usize::try_from(u64::from_le_bytes(*len)).unwrap_or(usize::MAX).saturating_add(HEAD)))
-    }
-
     /// Takes the next bytes, however they are cut. True when the state is complete: what follows is
     /// not taken, and `bytes` is left behind it.
     pub fn feed(&mut self, bytes: &mut &[u8]) -> Result<bool, SavedError> {
-        let before = self.buffer.len();
-        self.buffer.extend_from_slice(bytes);
-        let Some(len) = self.len()? else {
-            *bytes = &[];
-            return Ok(false);
-        };
-        let is_whole = self.buffer.len() >= len;
-        if is_whole {
-            self.buffer.truncate(len);
+        loop {
+            match self.next {
+                Next::Nothing => return Ok(true),
+                Next::Part(0) => self.next = Next::Len,
+                Next::Part(left) => {
+                    let some = bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+                    if some == 0 {
+                        return Ok(false);
+                    }
+                    self.content.extend_from_slice(&bytes[..some]);
+                    *bytes = &bytes[some..];
+                    self.next = Next::Part(left - some as u64);
+                }
+                Next::Head => {
+                    let is_whole = fill(&mut self.buffer, HEAD, bytes);
+                    if !self.buffer.starts_with(&MAGIC[..self.buffer.len().min(MAGIC.len())]) {
+                        return Err(SavedError::Magic);
+                    }
+                    if !is_whole {
+                        return Ok(false);
+                    }
+                    if self.buffer[MAGIC.len()] != VERSION {
+                        return Err(SavedError::Version(self.buffer[MAGIC.len()]));
+                    }
+                    self.buffer.clear();
+                    self.next = Next::Len;
+                }
+                Next::Len | Next::Sum => {
+                    if !fill(&mut self.buffer, WORD, bytes) {
+                        return Ok(false);
+                    }
+                    let word = self.buffer.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+                    self.buffer.clear();
+                    self.next = match (self.next, word) {
+                        (Next::Len, 0) => Next::Sum,
+                        (Next::Len, len) => Next::Part(len),
+                        (_, sum) if sum == crc64(0, &self.content) => Next::Nothing,
+                        _ => return Err(SavedError::Checksum),
+                    };
+                }
+            }
         }
-        *bytes = &bytes[self.buffer.len() - before..];
-        Ok(is_whole)
     }
 
     /// The state.
     pub fn finish(self) -> Result<State, SavedError> {
-        if self.len()? != Some(self.buffer.len()) || self.buffer.len() < HEAD {
+        if !matches!(self.next, Next::Nothing) {
             return Err(SavedError::Short);
         }
-        let (head, content) = self.buffer.split_at(HEAD);
-        let sum = head.last_chunk::<8>().map(|sum| u64::from_le_bytes(*sum));
-        if sum != Some(crc64(0, content)) {
-            return Err(SavedError::Checksum);
-        }
-        let mut left = content;
+        let mut left = &self.content[..];
         let state = State::load(&mut left).ok_or(SavedError::Damaged)?;
         match left.len() {
             0 => Ok(state),

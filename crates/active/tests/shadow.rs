@@ -265,7 +265,7 @@ fn exchange(servers: &mut [Server; 2], now: u64) {
 
 /// A third server, by a full copy and from bytes.
 fn check_copies(server: &Server, random: &mut fastrand::Rng, seed: u64) {
-    let bytes: Vec<u8> = save(&server.shadow).flatten().collect();
+    let bytes: Vec<u8> = save(&mut server.shadow.clone()).into_iter().flatten().collect();
     let mut loader = Loader::new();
     for piece in bytes.chunks(1 + random.usize(0..500)) {
         loader.feed(&mut &piece[..]).expect("whole pieces");
@@ -566,7 +566,7 @@ fn what_the_keyspace_has_becomes_effects() {
 fn damaged_states_are_refused() {
     let mut server = Server::new(1);
     server.run(NOW, "SET a b");
-    let bytes: Vec<u8> = save(&server.shadow).flatten().collect();
+    let bytes: Vec<u8> = save(&mut server.shadow.clone()).into_iter().flatten().collect();
     let read = |bytes: &[u8]| {
         let mut loader = Loader::new();
         loader.feed(&mut &bytes[..])?;

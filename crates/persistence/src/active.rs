@@ -4,12 +4,16 @@
 //!
 //! ```text
 //! active.manifest      who the server is, how far it may give stamps, which generation counts
-//! active-N.state       everything at the begin of generation N (opaque bytes with a checksum)
+//! active-N.state       everything at the begin of generation N (bytes that check themselves)
 //! active-N.log         the units that were applied since, each with its length and checksum
+//! active-N.tmp         a state that is being written
 //! ```
-//! The manifest is replaced as a whole; a generation counts once the manifest names it. A log's end
-//! may be torn by a crash: it is cut off before the first incomplete record. This module does not
-//! interpret states and units.
+//! A new generation begins with its log, and its state, which is that of the moment, is written while
+//! the log grows. It counts once the state is complete and the manifest, which is replaced as a whole,
+//! names it. Until then the generation before counts: its state, its log, and the logs that follow.
+//!
+//! A log's end may be torn by a crash: it is cut off before the first incomplete record. A log that
+//! another one follows is on disk before. This module does not interpret states and units.
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -19,7 +23,9 @@ use braid_base::crc::crc64;
 use crate::files::{self, File};
 
 const MANIFEST: &str = "active.manifest";
-const MAGIC: &[u8; 8] = b"BRAIDAA1";
+const STATE: &str = "state";
+const LOG: &str = "log";
+const TEMPORARY: &str = "tmp";
 /// Bytes before a record: its length and its checksum.
 const HEAD: usize = 12;
 /// Longest record that is believed.
@@ -98,9 +104,50 @@ impl ActiveManifest {
 pub struct ActiveFiles {
     folder: PathBuf,
     log: Option<File>,
-    log_bytes: u64,
+    /// Of the log that is written.
+    number: u64,
+    log_len: u64,
+    /// Bytes of the logs before it that are still needed.
+    earlier_bytes: u64,
     /// Records that are not written yet.
     buffer: Vec<u8>,
+}
+
+/// The state of a generation that has begun.
+pub struct StateFile {
+    file: File,
+    temporary: PathBuf,
+    path: PathBuf,
+    bytes: u64,
+}
+
+impl StateFile {
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.bytes += bytes.len() as u64;
+        self.file.write_all(bytes)
+    }
+
+    /// The state is complete: forces it to disk, and answers how many bytes it has.
+    pub fn finish(self) -> io::Result<u64> {
+        self.file.sync_all()?;
+        files::replace(&self.temporary, &self.path)?;
+        Ok(self.bytes)
+    }
+
+    /// The state is not wanted any more.
+    pub fn remove(self) {
+        files::remove(&self.temporary);
+    }
+}
+
+/// Files that are not needed any more.
+pub struct Former(Vec<PathBuf>);
+
+impl Former {
+    /// Removes them, which may take a while.
+    pub fn remove(self) {
+        self.0.iter().for_each(|path| files::remove(path));
+    }
 }
 
 impl ActiveFiles {
@@ -109,7 +156,14 @@ impl ActiveFiles {
     /// # Errors
     /// A manifest that is there and cannot be used.
     pub fn open(folder: &Path) -> io::Result<(ActiveFiles, Option<ActiveManifest>)> {
-        let files = ActiveFiles { folder: folder.to_owned(), log: None, log_bytes: 0, buffer: Vec::new() };
+        let files = ActiveFiles {
+            folder: folder.to_owned(),
+            log: None,
+            number: 0,
+            log_len: 0,
+            earlier_bytes: 0,
+            buffer: Vec::new(),
+        };
         let manifest = match read_all(&files.folder.join(MANIFEST))? {
             None => None,
             Some(bytes) => {
@@ -120,12 +174,8 @@ impl ActiveFiles {
         Ok((files, manifest))
     }
 
-    fn state_path(&self, generation: u64) -> PathBuf {
-        self.folder.join(format!("active-{generation}.state"))
-    }
-
-    fn log_path(&self, generation: u64) -> PathBuf {
-        self.folder.join(format!("active-{generation}.log"))
+    fn path(&self, generation: u64, kind: &str) -> PathBuf {
+        self.folder.join(format!("active-{generation}.{kind}"))
     }
 
     /// Replaces the manifest.
@@ -133,36 +183,37 @@ impl ActiveFiles {
         files::store(&self.folder.join(MANIFEST), manifest.text().as_bytes())
     }
 
-    /// The state that a generation begins with; nothing if it began with nothing.
+    /// The state that a generation begins with; nothing if the file is not there.
     pub fn state(&self, generation: u64) -> io::Result<Option<Vec<u8>>> {
-        let path = self.state_path(generation);
-        let Some(bytes) = read_all(&path)? else { return Ok(None) };
-        let content = bytes.strip_prefix(MAGIC).and_then(|rest| rest.split_first_chunk::<8>());
-        match content {
-            Some((sum, content)) if crc64(0, content) == u64::from_le_bytes(*sum) => {
-                Ok(Some(content.to_vec()))
-            }
-            _ => Err(damaged(&path.display().to_string())),
-        }
+        read_all(&self.path(generation, STATE))
     }
 
-    /// Passes the records of a generation's log to `visit` and goes on behind them. How many bytes
-    /// of a torn end were cut off.
-    pub fn resume_log(&mut self, generation: u64, mut visit: impl FnMut(&[u8])) -> io::Result<u64> {
-        let path = self.log_path(generation);
-        let bytes = read_all(&path)?.unwrap_or_default();
-        let mut at = 0;
-        while let Some(record) = record_at(&bytes[at..]) {
-            visit(record);
-            at += HEAD + record.len();
+    /// Passes the records of a generation's log, and of the logs that follow it, to `visit` and goes
+    /// on behind them. How many bytes of torn ends were cut off.
+    pub fn resume_logs(&mut self, generation: u64, mut visit: impl FnMut(&[u8])) -> io::Result<u64> {
+        let (mut torn, mut number, mut earlier) = (0, generation, 0);
+        loop {
+            let path = self.path(number, LOG);
+            let bytes = read_all(&path)?.unwrap_or_default();
+            let mut at = 0;
+            while let Some(record) = record_at(&bytes[at..]) {
+                visit(record);
+                at += HEAD + record.len();
+            }
+            if at < bytes.len() {
+                torn += (bytes.len() - at) as u64;
+                files::cut_off(&path, at as u64)?;
+            }
+            // One whose state was not completed.
+            files::remove(&self.path(number, TEMPORARY));
+            if !files::exists(&self.path(number + 1, LOG)) {
+                self.log = Some(files::append_to(&path)?);
+                (self.number, self.log_len, self.earlier_bytes) = (number, at as u64, earlier);
+                return Ok(torn);
+            }
+            earlier += at as u64;
+            number += 1;
         }
-        let torn = (bytes.len() - at) as u64;
-        if torn > 0 {
-            files::cut_off(&path, at as u64)?;
-        }
-        self.log = Some(files::append_to(&path)?);
-        self.log_bytes = at as u64;
-        Ok(torn)
     }
 
     /// Adds a record to the log; [`ActiveFiles::flush`] writes it.
@@ -177,10 +228,10 @@ impl ActiveFiles {
         let Some(log) = &mut self.log else { return Err(io::Error::other("there is no log")) };
         if let Err(error) = log.write_all(&self.buffer) {
             // Removes the incomplete record: no other may follow it.
-            log.set_len(self.log_bytes)?;
+            log.set_len(self.log_len)?;
             return Err(error);
         }
-        self.log_bytes += self.buffer.len() as u64;
+        self.log_len += self.buffer.len() as u64;
         self.buffer.clear();
         self.buffer.shrink_to(1 << 20);
         Ok(())
@@ -191,28 +242,36 @@ impl ActiveFiles {
         self.log.as_ref().map_or(Ok(()), File::sync_data)
     }
 
-    /// Bytes of the log.
+    /// Bytes of the logs behind the state that counts.
     pub fn log_bytes(&self) -> u64 {
-        self.log_bytes
+        self.earlier_bytes + self.log_len
     }
 
-    /// Begins a generation with a state, and an empty log. It counts when the manifest names it;
-    /// the files of the one before may go then ([`ActiveFiles::forget`]).
-    pub fn begin(&mut self, generation: u64, state: &[u8]) -> io::Result<()> {
-        let mut bytes = Vec::with_capacity(state.len() + 16);
-        bytes.extend(MAGIC);
-        bytes.extend(crc64(0, state).to_le_bytes());
-        bytes.extend_from_slice(state);
-        files::store(&self.state_path(generation), &bytes)?;
-        self.log = Some(files::create(&self.log_path(generation))?);
-        (self.log_bytes, self.buffer) = (0, Vec::new());
-        Ok(())
+    /// Begins the log of a new generation, and the file for its state: what follows goes to that log,
+    /// and is found behind the state that counts whether or not the new one is completed. The
+    /// generation's number.
+    pub fn begin(&mut self) -> io::Result<(u64, StateFile)> {
+        if !self.buffer.is_empty() {
+            return Err(io::Error::other("there are records that are not in the log"));
+        }
+        self.sync()?;
+        let number = if self.log.is_some() { self.number + 1 } else { 0 };
+        let temporary = self.path(number, TEMPORARY);
+        let file = files::create(&temporary)?;
+        let log = files::create(&self.path(number, LOG))?;
+        self.earlier_bytes += self.log_len;
+        (self.log, self.number, self.log_len) = (Some(log), number, 0);
+        Ok((number, StateFile { file, temporary, path: self.path(number, STATE), bytes: 0 }))
     }
 
-    /// Removes the files of a generation.
-    pub fn forget(&self, generation: u64) {
-        files::remove(&self.state_path(generation));
-        files::remove(&self.log_path(generation));
+    /// The manifest names another generation than before: its log is what counts, and the files that
+    /// came before it may go.
+    pub fn forget(&mut self, before: u64, generation: u64) -> Former {
+        // No other has begun since.
+        self.earlier_bytes = 0;
+        let kinds = [STATE, LOG, TEMPORARY];
+        let of = |number| kinds.map(|kind| self.path(number, kind));
+        Former((before..generation).flat_map(of).filter(|path| files::exists(path)).collect())
     }
 }
 
@@ -247,8 +306,15 @@ mod tests {
 
     fn records(files: &mut ActiveFiles, generation: u64) -> (Vec<Vec<u8>>, u64) {
         let mut found = Vec::new();
-        let torn = files.resume_log(generation, |record| found.push(record.to_vec())).expect("readable");
+        let torn = files.resume_logs(generation, |record| found.push(record.to_vec())).expect("readable");
         (found, torn)
+    }
+
+    fn begin(files: &mut ActiveFiles, state: &[u8]) -> u64 {
+        let (number, mut file) = files.begin().expect("begun");
+        file.write(state).expect("written");
+        assert_eq!(file.finish().expect("complete"), state.len() as u64);
+        number
     }
 
     #[test]
@@ -256,17 +322,17 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let (mut files, none) = ActiveFiles::open(folder.path()).expect("an empty folder");
         assert_eq!(none, None);
+        assert_eq!(begin(&mut files, b"everything"), 0);
         let manifest = ActiveManifest {
             identity: "abc".into(),
             region: 7,
             settled: true,
-            generation: 3,
+            generation: 0,
             ceiling: u64::MAX,
             clean: true,
             gone: 5,
             members: vec![(9, "def".into())],
         };
-        files.begin(3, b"everything").expect("begun");
         files.store(&manifest).expect("stored");
         files.append(b"one");
         files.append(b"");
@@ -274,35 +340,77 @@ mod tests {
         files.append(b"never written");
         let (mut again, found) = ActiveFiles::open(folder.path()).expect("there");
         assert_eq!(found, Some(manifest));
-        assert_eq!(again.state(3).expect("sound").as_deref(), Some(&b"everything"[..]));
-        assert_eq!(records(&mut again, 3), (vec![b"one".to_vec(), Vec::new()], 0));
+        assert_eq!(again.state(0).expect("readable").as_deref(), Some(&b"everything"[..]));
+        assert_eq!(again.state(1).expect("not there"), None);
+        assert_eq!(records(&mut again, 0), (vec![b"one".to_vec(), Vec::new()], 0));
         again.append(b"two");
         again.flush().expect("written");
         // A crash in the middle of a record.
-        let path = folder.path().join("active-3.log");
+        let path = folder.path().join("active-0.log");
         let len = files::len(&path).expect("there");
         files::cut_off(&path, len - 1).expect("cut");
         let (mut last, _) = ActiveFiles::open(folder.path()).expect("there");
-        assert_eq!(records(&mut last, 3), (vec![b"one".to_vec(), Vec::new()], 14));
+        assert_eq!(records(&mut last, 0), (vec![b"one".to_vec(), Vec::new()], 14));
         last.append(b"three");
         last.flush().expect("written");
-        assert_eq!(records(&mut last, 3).0.len(), 3);
+        assert_eq!(records(&mut last, 0).0.len(), 3);
+    }
+
+    /// The names of the files.
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = folder.read_dir().expect("a folder").map(|entry| entry.expect("readable"));
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+
+    /// Until a generation counts, the logs of those that have begun follow the one that does.
+    #[test]
+    fn a_generation_counts_when_it_is_complete() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (mut files, _) = ActiveFiles::open(folder.path()).expect("an empty folder");
+        begin(&mut files, b"first");
+        let mut expected = Vec::new();
+        let mut write = |files: &mut ActiveFiles, record: &[u8]| {
+            files.append(record);
+            assert!(files.begin().is_err(), "a record would come into the wrong log");
+            files.flush().expect("written");
+            expected.push(record.to_vec());
+            expected.clone()
+        };
+        write(&mut files, b"one");
+        // One that the process does not complete.
+        let (number, mut state) = files.begin().expect("begun");
+        state.write(b"half").expect("written");
+        assert_eq!(number, 1);
+        let there = write(&mut files, b"two");
+        let (mut files, _) = ActiveFiles::open(folder.path()).expect("there");
+        assert_eq!(records(&mut files, 0), (there, 0));
+        assert_eq!(names(folder.path()), ["active-0.log", "active-0.state", "active-1.log"]);
+        // One that is complete, but not named.
+        let bytes = files.log_bytes();
+        assert_eq!(begin(&mut files, b"second"), 2);
+        assert_eq!(files.log_bytes(), bytes);
+        let there = write(&mut files, b"three");
+        let (mut again, _) = ActiveFiles::open(folder.path()).expect("there");
+        assert_eq!(records(&mut again, 0), (there, 0));
+        assert_eq!(records(&mut again, 2), (vec![b"three".to_vec()], 0));
+        // The manifest names it.
+        files.forget(0, 2).remove();
+        assert_eq!(files.log_bytes(), 12 + 5);
+        assert_eq!(names(folder.path()), ["active-2.log", "active-2.state"]);
     }
 
     #[test]
     fn damage_is_an_error() {
         let folder = tempfile::tempdir().expect("a folder");
-        let (mut files, _) = ActiveFiles::open(folder.path()).expect("an empty folder");
-        files.begin(1, b"everything").expect("begun");
+        let (files, _) = ActiveFiles::open(folder.path()).expect("an empty folder");
         files.store(&ActiveManifest::default()).expect("stored");
-        for name in ["active-1.state", MANIFEST] {
-            let path = folder.path().join(name);
-            let mut bytes = read_all(&path).expect("there").expect("there");
-            bytes[20] ^= 1;
-            files::store(&path, &bytes).expect("damaged");
-        }
-        assert!(files.state(1).is_err());
+        let path = folder.path().join(MANIFEST);
+        let mut bytes = read_all(&path).expect("there").expect("there");
+        bytes[20] ^= 1;
+        files::store(&path, &bytes).expect("damaged");
         assert!(ActiveFiles::open(folder.path()).is_err());
-        assert_eq!(files.state(2).expect("not there"), None);
     }
 }

@@ -46,6 +46,11 @@ pub fn remove(path: &Path) {
     }
 }
 
+/// Whether a file is there.
+pub fn exists(path: &Path) -> bool {
+    path.exists()
+}
+
 /// Bytes of a file.
 pub fn len(path: &Path) -> io::Result<u64> {
     Ok(path.metadata()?.len())

@@ -7,11 +7,11 @@
 
 use braid_active::backlog::Backlog;
 use braid_active::replica::{Replica, Settings, State, ceiling_after};
-use braid_active::saved::Loader;
+use braid_active::saved::{Loader, PIECE, Piece, Saver};
 use braid_active::{Region, Stamp, wire};
 use braid_base::clock::unix_ms;
 use braid_config::Config;
-use braid_persistence::active::{ActiveFiles, ActiveManifest};
+use braid_persistence::active::{ActiveFiles, ActiveManifest, StateFile};
 
 /// How long a ceiling lets the server give stamps.
 pub(super) const CEILING_MS: u64 = 60_000;
@@ -69,15 +69,27 @@ fn begin_anew(config: &Config, mut files: ActiveFiles, wanted: Option<u8>) -> Re
     let mut replica = Replica::new(settings(config, &manifest)?, State::default());
     let ceiling = replica.next_ceiling(unix_ms() as u64, CEILING_MS);
     manifest.ceiling = ceiling.word();
-    files.begin(manifest.generation, &state_bytes(&replica)).map_err(told)?;
+    let (number, file) = files.begin().map_err(told)?;
+    write_state(&mut replica, file).map_err(told)?;
+    manifest.generation = number;
     files.store(&manifest).map_err(told)?;
     replica.raise_ceiling(ceiling);
     Ok(Begin { files, manifest, replica, backlog: Backlog::default(), is_known: false })
 }
 
-/// A replica's state as bytes.
-pub(super) fn state_bytes(replica: &Replica) -> Vec<u8> {
-    braid_active::saved::save_whole(replica)
+/// Writes a replica's state without anything between, and answers how many bytes it has.
+pub(super) fn write_state(replica: &mut Replica, mut file: StateFile) -> std::io::Result<u64> {
+    let mut saver = Saver::begin(replica);
+    loop {
+        match saver.piece(replica, PIECE) {
+            Piece::More(bytes) => file.write(&bytes)?,
+            Piece::Last(bytes) => {
+                file.write(&bytes)?;
+                return file.finish();
+            }
+            Piece::Lost => return Err(std::io::Error::other("something has come between")),
+        }
+    }
 }
 
 fn load_state(bytes: Option<Vec<u8>>) -> Result<State, String> {
@@ -99,10 +111,10 @@ fn go_on(config: &Config, mut files: ActiveFiles, mut manifest: ActiveManifest) 
     let mut backlog = Backlog::new(state.vector.clone());
     let mut units = Vec::new();
     let torn = files
-        .resume_log(manifest.generation, |record| units.push(Box::<[u8]>::from(record)))
+        .resume_logs(manifest.generation, |record| units.push(Box::<[u8]>::from(record)))
         .map_err(told)?;
     if torn > 0 {
-        log::warn!("Active-active: {torn} bytes of a torn record were cut off the log's end");
+        log::warn!("Active-active: {torn} bytes of a torn records were cut off the logs' ends");
     }
     let last = Stamp::from_word(manifest.ceiling).ok_or("active.manifest has no ceiling")?;
     let is_good = manifest.clean && units.is_empty();

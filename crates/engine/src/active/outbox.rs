@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use braid_active::backlog::Backlog;
-use braid_active::{Region, Vector};
+use braid_active::{Region, Stamp, Vector};
 
 use super::codec::{members_text, table_text, vector_text};
 use braid_resp::reply::ReplyBuffer;
@@ -22,6 +22,14 @@ pub(super) struct Question {
     pub bytes_max: usize,
     /// The peer's own region.
     pub region: Region,
+}
+
+impl Question {
+    /// Whether the process that asks has made a unit. Those of an earlier one it may have lost.
+    fn is_of_asker(&self, first: Stamp) -> bool {
+        let run = self.applied.newest_run(self.region);
+        first.region() == self.region && run.is_none_or(|run| first > run.start)
+    }
 }
 
 /// The right to answer a peer that waits.
@@ -113,14 +121,37 @@ pub(super) enum Share<'o> {
     Copy,
 }
 
+impl Share<'_> {
+    /// How many units are sent, and their bytes.
+    pub(super) fn sent(&self) -> (u64, u64) {
+        match self {
+            Share::Units(units, _) => (units.len() as u64, units.iter().map(|unit| unit.len() as u64).sum()),
+            Share::Copy => (0, 0),
+        }
+    }
+}
+
+/// An answer to a peer that has waited.
+pub(super) struct Ripe {
+    pub answer: Box<dyn Answers>,
+    pub reply: ReplyBuffer,
+    /// Units in it, and their bytes.
+    pub sent: (u64, u64),
+}
+
 impl Outbox {
     /// What a peer lacks; `None` if that is nothing.
     pub(super) fn share(&self, question: &Question) -> Option<Share<'_>> {
+        self.share_of(question, |_| true)
+    }
+
+    /// The same of units whose first stamps are asked for.
+    fn share_of(&self, question: &Question, is_wanted: impl Fn(Stamp) -> bool) -> Option<Share<'_>> {
         let Some(units) = self.backlog.since_position(&question.applied, question.position) else {
             return Some(Share::Copy);
         };
         let (mut some, mut bytes, mut position) = (Vec::new(), 0, self.backlog.end());
-        for (at, unit, _) in units {
+        for (at, unit, _) in units.filter(|(.., first)| is_wanted(*first)) {
             if !some.is_empty() && bytes + unit.len() > question.bytes_max {
                 position = at;
                 break;
@@ -158,7 +189,7 @@ impl Outbox {
     /// Whether there is something for a peer that it has not made itself.
     fn has_news(&self, question: &Question) -> bool {
         let units = self.backlog.since_position(&question.applied, question.position);
-        units.is_none_or(|mut units| units.any(|(_, _, region)| region != question.region))
+        units.is_none_or(|mut units| units.any(|(.., first)| !question.is_of_asker(first)))
     }
 
     /// A peer asks: how far it has got. Without a position it says so by what it has applied.
@@ -209,7 +240,7 @@ impl Outbox {
         takers.retain(|region, _| self.members.contains_key(&region.number()));
         let here = takers.values_mut().filter(|taker| now_ms - taker.heard_ms < SILENCE_MS);
         let lags = here.filter_map(|taker| {
-            // A unit waits for up to two turns of the line: the answer that there is something has
+            // A unit waits for up to two turns of the line: an answer that there is something may have
             // none with it, and that it has arrived is said by the question after.
             let ms = self.behind_of(taker, now_ms).ms.saturating_sub(2 * taker.line.ms());
             taker.is_current |= ms <= bound_ms;
@@ -220,10 +251,19 @@ impl Outbox {
         most
     }
 
+    /// What a peer that waits lacks, if all of it was made here (`me`). What others made it may have
+    /// got from them since it has asked.
+    fn own_share(&self, question: &Question, me: Option<Region>) -> Option<Share<'_>> {
+        let is_wanted = |first: Stamp| !question.is_of_asker(first);
+        let mut units = self.backlog.since_position(&question.applied, question.position)?;
+        let is_all_own = units.all(|(.., first)| Some(first.region()) == me || !is_wanted(first));
+        if is_all_own { self.share_of(question, is_wanted) } else { None }
+    }
+
     /// Answers to peers for which there is something, or whose time has come; to be given without
-    /// the outbox's lock. They have no units: a peer asks again at once, and says what it has by
-    /// then.
-    pub(super) fn ripe(&mut self, now_ms: i64) -> Vec<(Box<dyn Answers>, ReplyBuffer)> {
+    /// the outbox's lock. They have what was made here. For what others made a peer asks again at
+    /// once, and says what it has by then.
+    pub(super) fn ripe(&mut self, now_ms: i64, me: Option<Region>) -> Vec<Ripe> {
         let mut ripe = Vec::new();
         let mut index = 0;
         while index < self.waiting.len() {
@@ -246,8 +286,10 @@ impl Outbox {
             }
             self.note_answer(question.region, now_ms);
             let mut reply = answer.buffer();
-            self.reply(None, question.position, &mut reply);
-            ripe.push((answer, reply));
+            let share = self.own_share(&question, me);
+            let sent = share.as_ref().map_or((0, 0), Share::sent);
+            self.reply(share.as_ref(), question.position, &mut reply);
+            ripe.push(Ripe { answer, reply, sent });
         }
         ripe
     }
@@ -272,7 +314,6 @@ impl Outbox {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use braid_active::Stamp;
     use braid_active::vector::Run;
 
     const NOON: i64 = 1_800_000_000_000;
@@ -333,5 +374,49 @@ mod tests {
         push(&mut outbox, 450);
         assert_eq!(outbox.lag_ms(100, NOON + 500), Some(0));
         assert_eq!(outbox.lag_ms(100, NOON + 1_000), Some(150));
+    }
+
+    struct Nobody;
+
+    impl Answers for Nobody {
+        fn is_wanted(&self) -> bool {
+            true
+        }
+
+        fn buffer(&self) -> ReplyBuffer {
+            ReplyBuffer::new(braid_resp::reply::Protocol::default())
+        }
+
+        fn give(self: Box<Self>, _: ReplyBuffer) {}
+    }
+
+    /// A unit of a region's run that started at a position.
+    fn push_of(outbox: &mut Outbox, number: u8, start: u64, position: u64) {
+        let stamp = |position| Stamp::of(region(number), position).expect("a place");
+        let run = Run { start: stamp(start), last: stamp(position) };
+        outbox.backlog.push_of(stamp(position), run, b"0123456789");
+        outbox.applied.add(run);
+    }
+
+    #[test]
+    fn a_peer_that_waits_is_given_what_was_made_here() {
+        let mut outbox = outbox();
+        push_of(&mut outbox, 2, 50, 51);
+        let mut answered = |outbox: &mut Outbox, units: &[(u8, u64, u64)]| {
+            let (applied, position) = (outbox.applied.clone(), outbox.backlog.end());
+            let question = Question { applied, position, bytes_max: 1 << 20, region: region(2) };
+            outbox.wait(question, Box::new(Nobody), i64::MAX);
+            units.iter().for_each(|(number, start, at)| push_of(outbox, *number, *start, *at));
+            let ripe = outbox.ripe(NOON, Some(region(1)));
+            outbox.waiting.clear();
+            ripe.first().map(|ripe| ripe.sent)
+        };
+        assert_eq!(answered(&mut outbox, &[(1, 0, 1), (1, 0, 2)]), Some((2, 20)));
+        // Its own is nothing new, and not sent.
+        assert_eq!(answered(&mut outbox, &[(2, 50, 52)]), None);
+        assert_eq!(answered(&mut outbox, &[(2, 50, 53), (1, 0, 3)]), Some((1, 10)));
+        // For what others made it asks again; and it may have lost what it made before a crash.
+        assert_eq!(answered(&mut outbox, &[(1, 0, 4), (3, 0, 1)]), Some((0, 0)));
+        assert_eq!(answered(&mut outbox, &[(2, 0, 1)]), Some((0, 0)));
     }
 }

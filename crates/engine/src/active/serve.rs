@@ -12,7 +12,7 @@ use braid_active::Region;
 use braid_base::clock::unix_ms;
 
 use super::codec::{is_identity, members_text, parse_table, parse_vector};
-use super::outbox::{Answers, Question, Share};
+use super::outbox::{Answers, Question, Ripe, Share};
 use super::state::{Active, Order, PROTOCOL};
 use crate::background::Answer;
 use crate::engine::Engine;
@@ -129,10 +129,7 @@ pub fn pull(call: &mut Call) -> CommandResult {
     outbox.note_taker(&question, unix_ms());
     let share = outbox.share(&question);
     if share.is_some() || !may_wait {
-        if let Some(Share::Units(units, _)) = &share {
-            active.figures.sent.fetch_add(units.len() as u64, Relaxed);
-            active.figures.sent_bytes.fetch_add(units.iter().map(|unit| unit.len() as u64).sum(), Relaxed);
-        }
+        active.note_sent(share.as_ref().map_or((0, 0), Share::sent));
         outbox.reply(share.as_ref(), position, call.reply);
         outbox.note_answer(region, unix_ms());
         return Ok(());
@@ -158,10 +155,17 @@ impl Answers for Answer {
 }
 
 impl Active {
+    fn note_sent(&self, (units, bytes): (u64, u64)) {
+        self.figures.sent.fetch_add(units, Relaxed);
+        self.figures.sent_bytes.fetch_add(bytes, Relaxed);
+    }
+
     /// Answers the peers that wait, if there is something for them or their time has come.
     pub(super) fn serve_waiting(&self) {
-        let ripe = self.outbox.lock().ripe(unix_ms());
-        for (answer, reply) in ripe {
+        let me = self.region();
+        let ripe = self.outbox.lock().ripe(unix_ms(), me);
+        for Ripe { answer, reply, sent } in ripe {
+            self.note_sent(sent);
             answer.give(reply);
         }
     }

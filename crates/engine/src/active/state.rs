@@ -157,7 +157,7 @@ impl Active {
 
 /// An encoded unit.
 pub(crate) type UnitBytes = Box<[u8]>;
-/// A full copy. It stands in memory while it is sent.
+/// A full copy. It stands in memory until it has been sent.
 pub(crate) type Pieces = Vec<Vec<u8>>;
 
 /// What became of what a peer brought; an error says why it was refused.

@@ -8,6 +8,7 @@
 //! from the keyspace ([`super::keys`]). Then the journal is read to its end first.
 
 mod duties;
+mod generation;
 mod merge;
 mod reading;
 mod throttle;
@@ -29,7 +30,7 @@ use braid_replication::link::units::Units;
 
 use super::files;
 use super::keys::KeyName;
-use super::state::{Active, Order};
+use super::state::{Active, Order, Pieces};
 use crate::dispatch::replay::{Replay, Source};
 use crate::engine::Engine;
 use crate::worker::Worker;
@@ -82,6 +83,14 @@ pub(super) struct Thread<'e> {
     has_acknowledgements: bool,
     /// Bytes of the present generation's state.
     state_bytes: u64,
+    /// A new generation, or a full copy.
+    saving: Option<generation::Saving>,
+    /// Peers that wait for a full copy.
+    copies_wanted: Vec<SyncSender<Pieces>>,
+    /// When a generation was last begun that has not come to its end.
+    last_attempt: Option<Instant>,
+    /// There is garbage that may go.
+    has_garbage: bool,
     requests_told: u64,
     /// Clients that write wait; 0: they do not.
     throttled_until_ms: i64,
@@ -177,6 +186,10 @@ impl<'e> Thread<'e> {
             has_unsynced: true,
             has_acknowledgements: true,
             state_bytes: 0,
+            saving: None,
+            copies_wanted: Vec::new(),
+            last_attempt: None,
+            has_garbage: false,
             requests_told: 0,
             throttled_until_ms: 0,
             marks: throttle::Marks::default(),
@@ -206,8 +219,9 @@ impl<'e> Thread<'e> {
             if has_moved {
                 self.last_active = Instant::now();
             }
-            let pause = match self.last_active.elapsed() < BUSY_FOR {
-                _ if has_moved => Duration::ZERO,
+            let has_more = self.work_in_pieces();
+            let pause = match self.last_active.elapsed() < BUSY_FOR || self.saving.is_some() {
+                _ if has_moved || has_more => Duration::ZERO,
                 true => SHORT,
                 false => LONG,
             };
@@ -245,7 +259,7 @@ impl<'e> Thread<'e> {
             Order::MakeCopy { answer } => {
                 self.flush();
                 self.active.figures.copies_sent.fetch_add(1, Relaxed);
-                give(&answer, braid_active::saved::save(&self.replica).collect());
+                self.copies_wanted.push(answer);
             }
             Order::Digest { answer } => {
                 while self.read_journal() {}

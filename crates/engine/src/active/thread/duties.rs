@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What has to be done now and then: ceilings, forcing the log to disk, acknowledgements, new
-//! generations of the files, and changes of who is who.
+//! What has to be done now and then: ceilings, forcing the log to disk, acknowledgements, and
+//! changes of who is who.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -11,13 +11,10 @@ use braid_active::{Region, Vector};
 use braid_base::clock::unix_ms;
 
 use super::Thread;
-use crate::active::files::{CEILING_MS, free_region, settings, state_bytes};
-use crate::active::state::Merged;
+use crate::active::files::{CEILING_MS, free_region, settings};
 
 /// Between two times that the log is forced to disk.
 const SYNC: Duration = Duration::from_secs(1);
-/// A new generation begins when the log has as many bytes as the state, and at least so many.
-const LOG_MIN: u64 = 64 << 20;
 
 impl Thread<'_> {
     /// Records a higher ceiling, and raises it.
@@ -44,11 +41,7 @@ impl Thread<'_> {
         self.sync();
         self.acknowledge();
         self.flush();
-        if self.files.log_bytes() > LOG_MIN.max(self.state_bytes)
-            && let Err(error) = self.begin_generation(false)
-        {
-            self.note_trouble(error);
-        }
+        self.begin_generation_in_time();
         let figures = &self.active.figures;
         figures.type_conflicts.store(self.replica.type_conflicts(), Relaxed);
         for (kind, count) in self.replica.conflicts() {
@@ -130,7 +123,7 @@ impl Thread<'_> {
         }
     }
 
-    fn note_on_disk(&mut self, vector: Vector) {
+    pub(super) fn note_on_disk(&mut self, vector: Vector) {
         self.active.outbox.lock().on_disk.insert(self.replica.region(), vector);
     }
 
@@ -144,32 +137,7 @@ impl Thread<'_> {
                 }
             }
         }
-        self.replica.collect_garbage();
-    }
-
-    /// Writes everything to a new state, with an empty log behind it.
-    pub(super) fn begin_generation(&mut self, is_end: bool) -> Merged {
-        let told = |error: std::io::Error| format!("its state cannot be written: {error}");
-        self.flush();
-        if !self.pending.is_empty() {
-            return Err("its log cannot be written".into());
-        }
-        let before = self.manifest.generation;
-        let state = state_bytes(&self.replica);
-        self.files.begin(before + 1, &state).map_err(told)?;
-        self.manifest.generation = before + 1;
-        self.manifest.clean = is_end;
-        if let Err(error) = self.files.store(&self.manifest) {
-            // What follows must not be lost in a log that does not count.
-            (self.manifest.generation, self.manifest.clean) = (before, false);
-            self.files.resume_log(before, |_| ()).map_err(told)?;
-            return Err(told(error));
-        }
-        self.files.forget(before);
-        self.state_bytes = state.len() as u64;
-        let vector = self.replica.vector().clone();
-        self.note_on_disk(vector);
-        Ok(())
+        self.has_garbage = self.replica.collect_garbage();
     }
 
     /// A region is gone for good.
@@ -228,7 +196,7 @@ impl Thread<'_> {
         self.pending.clear();
         self.pending_bytes.clear();
         self.raise_ceiling();
-        if let Err(error) = self.begin_generation(false) {
+        if let Err(error) = self.write_generation(false) {
             self.note_trouble(error);
         }
         self.note_members();
@@ -244,7 +212,7 @@ impl Thread<'_> {
             self.settle();
         }
         self.flush();
-        match self.begin_generation(true) {
+        match self.write_generation(true) {
             Ok(()) => {
                 self.active.on_disk.note(u64::MAX);
                 log::info!("Active-active: everything is on disk");

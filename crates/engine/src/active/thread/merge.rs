@@ -205,7 +205,7 @@ impl Thread<'_> {
             Ok::<(), String>(())
         })?;
         // The log has no unit for what came: a new generation has all of it.
-        self.begin_generation(false)
+        self.write_generation(false)
     }
 
     /// Does something to the shadow, and the difference to the keyspace.

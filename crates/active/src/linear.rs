@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Linear hashing: which of so many buckets a hash is in. There is one more whenever they have
+//! become full on the average; only one bucket is split then, so no change waits for a whole table
+//! to be moved.
+
+/// The bucket of a hash among so many: the first 2^n of them if it is there, 2^n being the least
+/// power that is not less than all; else the one that will be split into it.
+pub(crate) fn index(hash: u64, buckets: usize) -> usize {
+    let mask = buckets.next_power_of_two() - 1;
+    let index = hash as usize & mask;
+    if index < buckets { index } else { hash as usize & (mask >> 1) }
+}
+
+/// The bucket that is split when there is a new one.
+pub(crate) fn split_by(new: usize) -> usize {
+    new & !(1 << (usize::BITS - 1 - new.leading_zeros()))
+}
+
+/// The buckets among which is spread what was in one of them when there were fewer. None if there
+/// are fewer now: the table has been empty meanwhile.
+pub(crate) fn family(bucket: usize, then: usize, now: usize) -> Vec<usize> {
+    if now < then || bucket >= now {
+        return Vec::new();
+    }
+    let (mut all, mut at) = (vec![bucket], 0);
+    while at < all.len() {
+        let of = all[at];
+        let mut bit = (of + 1).next_power_of_two();
+        while of + bit < now {
+            if of + bit >= then {
+                all.push(of + bit);
+            }
+            bit <<= 1;
+        }
+        at += 1;
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a bucket held is in its family later, and nothing else is there.
+    #[test]
+    fn families_hold_what_a_bucket_held() {
+        let mut random = fastrand::Rng::with_seed(3);
+        for then in 1..70 {
+            for now in [then, then + 1, 2 * then + 1, 5 * then] {
+                let families: Vec<Vec<usize>> = (0..then).map(|bucket| family(bucket, then, now)).collect();
+                assert_eq!(families.iter().map(Vec::len).sum::<usize>(), now);
+                for _ in 0..100 {
+                    let hash = random.u64(..);
+                    assert!(families[index(hash, then)].contains(&index(hash, now)));
+                }
+            }
+        }
+        assert_eq!(family(3, 10, 9), Vec::new());
+    }
+
+    #[test]
+    fn a_new_bucket_takes_from_the_one_that_is_split() {
+        for new in 1..200 {
+            for hash in 0..1000 {
+                let (before, after) = (index(hash, new), index(hash, new + 1));
+                assert!(before == after || (after == new && before == split_by(new)));
+            }
+        }
+    }
+}

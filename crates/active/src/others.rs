@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Keys that stand as whole structures: all that are no [plain strings](crate::plain). They are
+//! found by hash in short buckets ([`crate::linear`]).
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+
+use crate::key::Key;
+use crate::linear;
+
+/// Keys of a bucket, on the average.
+const FILL: usize = 8;
+
+/// A key with its name.
+#[derive(Clone, Debug)]
+struct Named {
+    name: Box<[u8]>,
+    key: Key,
+}
+
+/// Keys, each with a part of its hash, so that few names are looked at.
+#[derive(Clone, Debug, Default)]
+struct Bucket(Vec<(u32, Box<Named>)>);
+
+impl Bucket {
+    fn find(&self, tag: u32, name: &[u8]) -> Option<usize> {
+        self.0.iter().position(|(one, named)| *one == tag && *named.name == *name)
+    }
+
+    /// Buckets are short: they grow a little at a time.
+    fn push(&mut self, tag: u32, named: Box<Named>) {
+        if self.0.len() == self.0.capacity() {
+            self.0.reserve_exact(2);
+        }
+        self.0.push((tag, named));
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Others {
+    buckets: Vec<Bucket>,
+    len: usize,
+    hasher: RandomState,
+}
+
+/// The part of a hash that does not say which bucket it is.
+fn tag(hash: u64) -> u32 {
+    (hash >> 32) as u32
+}
+
+impl Others {
+    pub fn new(hasher: RandomState) -> Others {
+        Others { hasher, ..Others::default() }
+    }
+
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn buckets(&self) -> usize {
+        self.buckets.len()
+    }
+
+    /// The bucket of a name among so many.
+    pub fn bucket_among(&self, name: &[u8], buckets: usize) -> usize {
+        linear::index(self.hasher.hash_one(name), buckets)
+    }
+
+    fn find(&self, name: &[u8]) -> Option<(usize, usize)> {
+        if self.len == 0 {
+            return None;
+        }
+        let hash = self.hasher.hash_one(name);
+        let bucket = linear::index(hash, self.buckets.len());
+        Some((bucket, self.buckets[bucket].find(tag(hash), name)?))
+    }
+
+    pub fn get(&self, name: &[u8]) -> Option<&Key> {
+        let (bucket, at) = self.find(name)?;
+        Some(&self.buckets[bucket].0[at].1.key)
+    }
+
+    pub fn get_mut(&mut self, name: &[u8]) -> Option<&mut Key> {
+        let (bucket, at) = self.find(name)?;
+        Some(&mut self.buckets[bucket].0[at].1.key)
+    }
+
+    pub fn has(&self, name: &[u8]) -> bool {
+        self.find(name).is_some()
+    }
+
+    /// Adds a key that is not there.
+    pub fn insert(&mut self, name: &[u8], key: Key) {
+        if self.buckets.is_empty() {
+            self.buckets.push(Bucket::default());
+        }
+        let hash = self.hasher.hash_one(name);
+        let bucket = linear::index(hash, self.buckets.len());
+        self.buckets[bucket].push(tag(hash), Box::new(Named { name: name.into(), key }));
+        self.len += 1;
+        if self.len > self.buckets.len() * FILL {
+            self.grow();
+        }
+    }
+
+    /// One bucket more: takes what belongs there out of the one where it was until now.
+    fn grow(&mut self) {
+        let new = self.buckets.len();
+        let from = linear::split_by(new);
+        let hasher = &self.hasher;
+        let moves =
+            |(_, named): &mut (u32, Box<Named>)| linear::index(hasher.hash_one(&*named.name), new + 1) == new;
+        let moved: Vec<(u32, Box<Named>)> = self.buckets[from].0.extract_if(.., moves).collect();
+        self.buckets[from].0.shrink_to_fit();
+        self.buckets.push(Bucket(moved));
+    }
+
+    pub fn remove(&mut self, name: &[u8]) {
+        let Some((bucket, at)) = self.find(name) else { return };
+        let keys = &mut self.buckets[bucket].0;
+        keys.swap_remove(at);
+        if keys.len() < keys.capacity() / 2 {
+            keys.shrink_to_fit();
+        }
+        self.len -= 1;
+        if self.len == 0 {
+            self.buckets = Vec::new();
+        }
+    }
+
+    /// All, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &Key)> {
+        self.buckets.iter().flat_map(|bucket| &bucket.0).map(|(_, named)| (&*named.name, &named.key))
+    }
+
+    /// What is now of what was in a bucket when there were so many.
+    pub fn of_bucket(&self, bucket: usize, then: usize) -> impl Iterator<Item = (&[u8], &Key)> {
+        let family = linear::family(bucket, then, self.buckets.len()).into_iter();
+        family.flat_map(|bucket| &self.buckets[bucket].0).map(|(_, named)| (&*named.name, &named.key))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plain::Plain;
+    use crate::stamp::{Region, Stamp};
+    use std::collections::BTreeMap;
+
+    fn key(position: u64) -> Key {
+        let stamp = Stamp::of(Region::new(1).unwrap(), position).unwrap();
+        Key::of_plain(Plain { stamp, time: None, value: b"" })
+    }
+
+    /// Random changes do what they do to a map, while buckets are split.
+    #[test]
+    fn keys_are_a_map() {
+        let mut random = fastrand::Rng::with_seed(5);
+        for names in [3_u64, 20, 5_000] {
+            let (mut others, mut map) = (Others::default(), BTreeMap::<Vec<u8>, Key>::new());
+            for position in 1..5 * names {
+                let name = random.u64(0..names).to_string().into_bytes();
+                if random.u8(0..4) == 0 {
+                    others.remove(&name);
+                    map.remove(&name);
+                    continue;
+                }
+                match others.get_mut(&name) {
+                    Some(there) => *there = key(position),
+                    None => others.insert(&name, key(position)),
+                }
+                map.insert(name, key(position));
+            }
+            assert_eq!((others.len(), others.iter().count()), (map.len(), map.len()));
+            assert!(map.iter().all(|(name, key)| others.get(name) == Some(key) && others.has(name)));
+            for buckets in [1, others.buckets().div_ceil(2), others.buckets()] {
+                let found: usize = (0..buckets).map(|one| others.of_bucket(one, buckets).count()).sum();
+                assert_eq!(found, map.len());
+            }
+            map.keys().for_each(|name| others.remove(name));
+            assert!(others.len() == 0 && !others.has(b"0") && others.buckets() == 0);
+        }
+    }
+}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! New generations of the files, full copies for peers, and the removal of garbage: what concerns
+//! all keys and may take long. It is done in pieces, between which the thread goes on.
+//!
+//! A generation begins with a log. The state of that moment is saved while things change
+//! ([`braid_active::saved`]), and another thread writes it, as files can be slow. Once it is
+//! complete the manifest names it. If it is not completed, the logs follow each other.
+
+use std::io;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::time::{Duration, Instant};
+
+use braid_active::saved::{PIECE, Piece, Saver};
+use braid_persistence::active::{Former, StateFile};
+
+use super::{Thread, give};
+use crate::active::files::write_state;
+use crate::active::state::{Merged, Pieces};
+
+/// A new generation begins when the log has as many bytes as the state, and at least so many.
+const LOG_MIN: u64 = 64 << 20;
+/// After one that was not completed.
+const AGAIN: Duration = Duration::from_secs(5);
+/// How long is worked on pieces before the thread looks after other things.
+const AT_ONCE: Duration = Duration::from_millis(1);
+/// Pieces that wait until they are written.
+const WAITING: usize = 8;
+/// Bytes of a full copy that travel as one.
+const BULK: usize = 1 << 20;
+
+/// What the thread that writes a state is told.
+enum Part {
+    More(Vec<u8>),
+    Last(Vec<u8>),
+    /// The generation counts: these may go.
+    Counts(Former),
+}
+
+/// A generation that has begun.
+struct Generation {
+    number: u64,
+    parts: SyncSender<Part>,
+    /// What could not be sent yet.
+    ready: Option<Part>,
+    outcome: Receiver<io::Result<u64>>,
+}
+
+enum Target {
+    Files(Generation),
+    Copies { answers: Vec<SyncSender<Pieces>>, pieces: Pieces },
+}
+
+/// See the module. A saver that has given its last piece is none.
+pub(super) struct Saving {
+    saver: Option<Saver>,
+    target: Target,
+}
+
+fn told(error: &io::Error) -> String {
+    format!("its state cannot be written: {error}")
+}
+
+/// Writes what it is given; runs on a thread of its own.
+fn write_parts(mut file: StateFile, parts: &Receiver<Part>, outcome: &SyncSender<io::Result<u64>>) {
+    let result = loop {
+        let (bytes, is_last) = match parts.recv() {
+            Ok(Part::More(bytes)) => (bytes, false),
+            Ok(Part::Last(bytes)) => (bytes, true),
+            // It is not wanted any more.
+            Ok(Part::Counts(_)) | Err(_) => return file.remove(),
+        };
+        match file.write(&bytes) {
+            Ok(()) if is_last => break file.finish(),
+            Ok(()) => {}
+            Err(error) => {
+                file.remove();
+                break Err(error);
+            }
+        }
+    };
+    let _ = outcome.send(result);
+    while let Ok(part) = parts.recv() {
+        if let Part::Counts(former) = part {
+            former.remove();
+        }
+    }
+}
+
+impl Thread<'_> {
+    /// Works for a while on what is done in pieces. True if there is more to be done at once.
+    pub(super) fn work_in_pieces(&mut self) -> bool {
+        if self.has_garbage {
+            self.has_garbage = self.replica.collect_more_garbage();
+        }
+        if self.saving.is_none() && !self.copies_wanted.is_empty() {
+            let target =
+                Target::Copies { answers: std::mem::take(&mut self.copies_wanted), pieces: Vec::new() };
+            self.saving = Some(Saving { saver: Some(Saver::begin(&mut self.replica)), target });
+        }
+        let start = Instant::now();
+        while let Some(mut saving) = self.saving.take() {
+            let has_moved = match &mut saving.target {
+                Target::Files(generation) => self.write_on(&mut saving.saver, generation),
+                Target::Copies { pieces, .. } => self.copy_on(&mut saving.saver, pieces),
+            };
+            match (has_moved, saving) {
+                (Some(has_moved), saving) => {
+                    self.saving = Some(saving);
+                    if !has_moved || start.elapsed() >= AT_ONCE {
+                        return has_moved || self.has_garbage;
+                    }
+                }
+                (None, Saving { target: Target::Copies { answers, pieces }, saver: None }) => {
+                    answers.iter().for_each(|answer| give(answer, pieces.clone()));
+                }
+                // Everything has changed at once.
+                (None, Saving { target: Target::Copies { answers, .. }, .. }) => {
+                    self.copies_wanted.extend(answers);
+                    return true;
+                }
+                (None, _) => {}
+            }
+        }
+        self.has_garbage
+    }
+
+    /// Adds a piece to a full copy. Nothing if it is complete, or has come to nothing.
+    fn copy_on(&mut self, saver: &mut Option<Saver>, pieces: &mut Pieces) -> Option<bool> {
+        let (bytes, is_last) = match saver.as_mut()?.piece(&mut self.replica, PIECE) {
+            Piece::More(bytes) => (bytes, false),
+            Piece::Last(bytes) => (bytes, true),
+            Piece::Lost => return None,
+        };
+        pieces.extend(bytes.chunks(BULK).map(<[u8]>::to_vec));
+        if is_last {
+            *saver = None;
+            return None;
+        }
+        Some(true)
+    }
+
+    /// Gives a piece to the thread that writes; false if it is still busy. Nothing if the generation
+    /// counts, or has come to nothing.
+    fn write_on(&mut self, saver: &mut Option<Saver>, generation: &mut Generation) -> Option<bool> {
+        if let Ok(outcome) = generation.outcome.try_recv() {
+            self.replica.stop_saving();
+            let counted = outcome.map_err(|error| told(&error)).and_then(|bytes| {
+                let former = self.count(generation.number, bytes, false)?;
+                let _ = generation.parts.send(Part::Counts(former));
+                Ok(())
+            });
+            match counted {
+                Ok(()) => self.last_attempt = None,
+                Err(error) => self.note_trouble(error),
+            }
+            return None;
+        }
+        let part = match (generation.ready.take(), &mut *saver) {
+            (Some(part), _) => part,
+            (None, None) => return Some(false),
+            (None, Some(one)) => match one.piece(&mut self.replica, PIECE) {
+                Piece::More(bytes) => Part::More(bytes),
+                Piece::Last(bytes) => {
+                    *saver = None;
+                    Part::Last(bytes)
+                }
+                Piece::Lost => return None,
+            },
+        };
+        match generation.parts.try_send(part) {
+            Ok(()) => Some(true),
+            Err(TrySendError::Full(part) | TrySendError::Disconnected(part)) => {
+                generation.ready = Some(part);
+                Some(false)
+            }
+        }
+    }
+
+    /// Begins a generation if the log has become long.
+    pub(super) fn begin_generation_in_time(&mut self) {
+        let is_long = self.files.log_bytes() > LOG_MIN.max(self.state_bytes);
+        let may_begin = self.saving.is_none() && self.last_attempt.is_none_or(|at| at.elapsed() >= AGAIN);
+        if is_long && may_begin {
+            self.last_attempt = Some(Instant::now());
+            if let Err(error) = self.begin_generation() {
+                self.note_trouble(error);
+            }
+        }
+    }
+
+    /// Begins the files of a generation: everything is in the log before.
+    fn begin_files(&mut self) -> Result<(u64, StateFile), String> {
+        self.flush();
+        if !self.pending.is_empty() {
+            return Err("its log cannot be written".into());
+        }
+        self.files.begin().map_err(|error| told(&error))
+    }
+
+    fn begin_generation(&mut self) -> Merged {
+        let (number, file) = self.begin_files()?;
+        let (parts, to_write) = sync_channel(WAITING);
+        let (result, outcome) = sync_channel(1);
+        let run = move || write_parts(file, &to_write, &result);
+        std::thread::Builder::new().name("active-files".into()).spawn(run).map_err(|error| told(&error))?;
+        let target = Target::Files(Generation { number, parts, ready: None, outcome });
+        self.saving = Some(Saving { saver: Some(Saver::begin(&mut self.replica)), target });
+        Ok(())
+    }
+
+    /// A generation's state is complete: it counts from now on. What came before it may go.
+    fn count(&mut self, number: u64, bytes: u64, is_end: bool) -> Result<Former, String> {
+        let before = std::mem::replace(&mut self.manifest.generation, number);
+        self.manifest.clean = is_end;
+        if let Err(error) = self.files.store(&self.manifest) {
+            (self.manifest.generation, self.manifest.clean) = (before, false);
+            return Err(told(&error));
+        }
+        self.state_bytes = bytes;
+        Ok(self.files.forget(before, number))
+    }
+
+    /// Writes a generation without anything between: when the server ends, and for what no log has.
+    pub(super) fn write_generation(&mut self, is_end: bool) -> Merged {
+        self.stop_saving();
+        let (number, file) = self.begin_files()?;
+        let bytes = write_state(&mut self.replica, file).map_err(|error| told(&error))?;
+        self.count(number, bytes, is_end)?.remove();
+        let vector = self.replica.vector().clone();
+        self.note_on_disk(vector);
+        Ok(())
+    }
+
+    /// What is being saved has come to nothing. Peers get another copy.
+    fn stop_saving(&mut self) {
+        self.replica.stop_saving();
+        if let Some(Saving { target: Target::Copies { answers, .. }, .. }) = self.saving.take() {
+            self.copies_wanted.extend(answers);
+        }
+    }
+}
