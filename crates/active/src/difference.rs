@@ -14,9 +14,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::change::{Change, Kind};
+use crate::database::KeyRef;
 use crate::effect::{Effect, Unit};
 use crate::ended::EndedOfKey;
-use crate::keys::KeyRef;
 use crate::list::List;
 use crate::place::{Place, Side, Step};
 use crate::replica::{Applied, Refusal, Replica, State};

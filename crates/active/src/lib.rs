@@ -47,6 +47,7 @@ pub mod vector;
 pub mod view;
 pub mod wire;
 
+mod database;
 mod ended;
 mod items;
 mod keys;
@@ -59,7 +60,7 @@ mod saving;
 mod stability;
 mod stored;
 
-pub use keys::{KeyRef, ValueRef};
+pub use database::{KeyRef, ValueRef};
 pub use local::Transaction;
 pub use replica::{Applied, Refusal, Replica};
 pub use rules::Rules;

@@ -7,7 +7,7 @@
 //! ([`Reason::Unknown`]).
 
 use super::{Reason, number};
-use crate::keys::ValueRef;
+use crate::database::ValueRef;
 use crate::list::List;
 use crate::local::Transaction;
 use crate::place::Side;
