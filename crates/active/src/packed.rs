@@ -16,6 +16,13 @@ use std::ops::Range;
 #[derive(Clone, Default)]
 pub(crate) struct Block<const ORDERED: bool>(Vec<u8>);
 
+/// Where an entry is in a block, or would be, until the block changes.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Place {
+    range: Range<usize>,
+    pub is_there: bool,
+}
+
 /// An entry of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Entry<'b> {
@@ -97,6 +104,16 @@ impl<const ORDERED: bool> Block<ORDERED> {
     }
 
     /// Where an entry is, or would be.
+    pub fn place_of(&self, name: &[u8]) -> Place {
+        let (range, found) = self.find(name);
+        Place { range, is_there: found.is_some() }
+    }
+
+    /// The entry of a place.
+    pub fn at(&self, place: &Place) -> Option<Entry<'_>> {
+        if place.is_there { take_entry(&mut &self.0[place.range.clone()]) } else { None }
+    }
+
     fn find(&self, name: &[u8]) -> (Range<usize>, Option<Entry<'_>>) {
         let mut rest = &self.0[..];
         loop {
@@ -122,8 +139,14 @@ impl<const ORDERED: bool> Block<ORDERED> {
 
     /// Adds an entry, or replaces the one of its name. True if it is new.
     pub fn put(&mut self, entry: Entry<'_>) -> bool {
-        let (range, found) = self.find(entry.name);
-        let is_new = found.is_none();
+        let place = self.place_of(entry.name);
+        self.put_at(&place, entry);
+        !place.is_there
+    }
+
+    /// The same where its place is known. Where it is now.
+    pub fn put_at(&mut self, place: &Place, entry: Entry<'_>) -> Place {
+        let range = place.range.clone();
         let (had, len) = (self.0.len(), entry.len());
         if had - range.len() + len > self.0.capacity() {
             // To the next of the sizes that the allocator has.
@@ -138,7 +161,7 @@ impl<const ORDERED: bool> Block<ORDERED> {
         self.0.copy_within(range.end..had, end);
         self.0.truncate(had - range.len() + len);
         entry.write(&mut self.0[range.start..end]);
-        is_new
+        Place { range: range.start..end, is_there: true }
     }
 
     /// Removes an entry. True if it was there.

@@ -5,11 +5,12 @@
 //!
 //! Blocks are found by hash ([`crate::linear`]).
 
+use std::cell::RefCell;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 
 use crate::linear;
-use crate::packed::Entry;
+use crate::packed::{Entry, Place};
 use crate::stamp::Stamp;
 
 type Block = crate::packed::Block<false>;
@@ -49,12 +50,24 @@ impl<'p> Plain<'p> {
     }
 }
 
+/// Where a name is, or would be.
+#[derive(Clone, Debug, Default)]
+struct Found {
+    name: Vec<u8>,
+    block: usize,
+    place: Place,
+    /// Nothing has changed since.
+    is_current: bool,
+}
+
 /// See the module.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Plains {
     blocks: Vec<Block>,
     len: usize,
     hasher: RandomState,
+    /// The last name that was looked for: an effect looks for its own several times.
+    last: RefCell<Found>,
 }
 
 impl Plains {
@@ -66,9 +79,17 @@ impl Plains {
         self.len
     }
 
-    fn block_of(&self, name: &[u8]) -> Option<usize> {
-        let blocks = self.blocks.len();
-        (blocks > 0).then(|| self.block_among(name, blocks))
+    /// Where a name is, or would be. There are blocks.
+    fn find(&self, name: &[u8]) -> (usize, Place) {
+        let mut last = self.last.borrow_mut();
+        if !last.is_current || last.name != name {
+            last.block = self.block_among(name, self.blocks.len());
+            last.place = self.blocks[last.block].place_of(name);
+            last.name.clear();
+            last.name.extend_from_slice(name);
+            last.is_current = true;
+        }
+        (last.block, last.place.clone())
     }
 
     pub fn blocks(&self) -> usize {
@@ -81,8 +102,11 @@ impl Plains {
     }
 
     pub fn get(&self, name: &[u8]) -> Option<Plain<'_>> {
-        let entry = self.blocks[self.block_of(name)?].get(name)?;
-        Plain::of(entry)
+        if self.blocks.is_empty() {
+            return None;
+        }
+        let (block, place) = self.find(name);
+        Plain::of(self.blocks[block].at(&place)?)
     }
 
     /// Adds a string, or replaces the one of its name.
@@ -99,9 +123,10 @@ impl Plains {
         if self.blocks.is_empty() {
             self.blocks.push(Block::default());
         }
-        let Some(index) = self.block_of(name) else { return };
         let entry = Entry { name, is_marked: plain.time.is_some(), content: &content[..len] };
-        if self.blocks[index].put(entry) {
+        let (block, place) = self.find(name);
+        self.last.get_mut().place = self.blocks[block].put_at(&place, entry);
+        if !place.is_there {
             self.len += 1;
             if self.len > self.blocks.len() * FILL {
                 self.grow();
@@ -114,6 +139,7 @@ impl Plains {
         let new = self.blocks.len();
         let from = linear::split_by(new);
         let hasher = &self.hasher;
+        self.last.get_mut().is_current = false;
         let mut second = Block::default();
         self.blocks[from].retain(|entry| {
             let moves = linear::index(hasher.hash_one(entry.name), new + 1) == new;
@@ -126,8 +152,12 @@ impl Plains {
     }
 
     pub fn remove(&mut self, name: &[u8]) -> bool {
-        let Some(index) = self.block_of(name) else { return false };
-        let was_there = self.blocks[index].remove(name);
+        if self.blocks.is_empty() {
+            return false;
+        }
+        let (block, place) = self.find(name);
+        let was_there = place.is_there && self.blocks[block].remove(name);
+        self.last.get_mut().is_current &= !was_there;
         self.len -= usize::from(was_there);
         if self.len == 0 {
             self.blocks = Vec::new();
@@ -150,6 +180,7 @@ impl Plains {
 
     /// Keeps only some.
     pub fn retain(&mut self, mut keeps: impl FnMut(&[u8], Plain<'_>) -> bool) {
+        self.last.get_mut().is_current = false;
         for block in &mut self.blocks {
             self.len -= block.retain(|entry| Plain::of(entry).is_some_and(|plain| keeps(entry.name, plain)));
         }
@@ -182,7 +213,12 @@ mod tests {
                 let name = random.u64(0..names).to_string().into_bytes();
                 if random.u8(0..4) == 0 {
                     assert_eq!(plains.remove(&name), map.remove(&name).is_some());
+                    assert_eq!(plains.get(&name), None);
                     continue;
+                }
+                let other = random.u64(0..names).to_string().into_bytes();
+                for name in [&name, &other, &name].into_iter().take(random.usize(0..4)) {
+                    assert_eq!(plains.get(name).is_some(), map.contains_key(name));
                 }
                 let value = vec![b'v'; random.usize(0..500)];
                 let time = random.bool().then_some(position);
