@@ -107,6 +107,22 @@ fn damaged_and_foreign_records_do_no_harm() {
 }
 
 #[test]
+fn a_replica_that_is_reset_leaves_its_primary_the_slots() {
+    let Some(cluster) = Cluster::create(3, 2, &[]) else { return };
+    assert_eq!(cluster.call("SET hello x"), Value::ok());
+    let client = &mut cluster.client(2);
+    // Slots are a primary's.
+    client.ok("CLUSTER RESET");
+    cluster.wait_for("it has left", || (0..2).all(|index| cluster.lines(index).len() == 2));
+    let info = cluster.client(1).call("CLUSTER INFO").text();
+    assert!(info.contains("cluster_state:ok") && info.contains("cluster_slots_assigned:16384"), "{info}");
+    assert_eq!(cluster.call("GET hello"), Value::Bulk("x".into()));
+    // It knows nobody any more.
+    client.ok("CLUSTER RESET HARD");
+    client.ok("CLUSTER SET-CONFIG-EPOCH 7");
+}
+
+#[test]
 fn records_that_are_lost_do_not_stop_the_nodes() {
     let Some(cluster) = Cluster::create(2, 2, &[]) else { return };
     assert_eq!(cluster.call("SET k v"), Value::Simple("OK".into()));

@@ -6,6 +6,7 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 
 use braid_tests::TestServer;
+use braid_tests::cluster::Cluster;
 
 fn top() -> &'static PathBuf {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
@@ -104,4 +105,40 @@ fn links_are_shown_in_both_roles() {
     let json = text(&run(&replica, "--json"));
     assert!(json.contains(&format!("\"peer\": \"primary 127.0.0.1:{}\"", server.port())), "{json}");
     assert_eq!(number(&json, "lag_bytes"), 0.0);
+}
+
+/// Of a node of a cluster: its slots with what they cost, and its own shard's members.
+#[test]
+fn a_node_of_a_cluster_tells_of_its_slots_and_its_shard() {
+    let Some(cluster) = Cluster::create(3, 2, &["--cluster-slot-stats-enabled", "yes"]) else { return };
+    let mut client = cluster.client(0);
+    client.ok("SET {hello}1 v");
+    let output = std::thread::scope(|scope| {
+        let looking = scope.spawn(|| run(&cluster.nodes[0], "--json"));
+        while !looking.is_finished() {
+            client.call("GET {hello}1");
+        }
+        looking.join().expect("it ends")
+    });
+    assert!(output.status.success(), "{}", text(&output));
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let slot = &told["slots"][0];
+    assert_eq!((slot["slot"].as_i64(), slot["keys"].as_i64()), (Some(866), Some(1)), "{told}");
+    for figure in ["cores", "cpu_seconds", "input_bytes_per_second", "output_bytes_per_second"] {
+        assert!(slot[figure].as_f64() > Some(0.0), "{figure}: {slot}");
+    }
+    let group = &told["group"];
+    let members = group["members"].as_array().expect("members");
+    let names: Vec<_> = members.iter().filter_map(|member| member["name"].as_str()).collect();
+    assert_eq!((names, group["nodes_elsewhere"].as_i64()), (vec!["n0", "n2"], Some(1)), "{group}");
+    let said = text(&run(&cluster.nodes[0], ""));
+    assert!(said.contains(", 1 node in other shards, ") && !said.contains("n1 "), "{said}");
+    let mut lines = said.lines().skip_while(|line| !line.trim_start().starts_with("slot "));
+    let is_slot = |line: &str| line.trim_start().starts_with("866 ");
+    assert!(lines.nth(1).is_some_and(is_slot), "{said}");
+    // A server in no cluster is not asked.
+    let server = TestServer::start(&[]);
+    let told = text(&run(&server, "--json"));
+    assert!(told.contains("\"slots\": null"), "{told}");
+    assert!(!server.connect().info("errorstats").contains("errorstat_"), "no request was refused");
 }

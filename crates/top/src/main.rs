@@ -55,10 +55,11 @@ fn print_once(options: &Options, target: Target) -> Result<(), String> {
     let address = target.address.to_string();
     let mut sampler = Sampler::new(target);
     let say = |error: String| format!("{address}: {error}");
-    let before = sampler.sample(Wish::Nothing).map_err(say)?;
+    let before = sampler.sample(Wish::HotSlots).map_err(say)?;
     std::thread::sleep(options.interval);
     // The rates cover the time between these two samples; the later queries must not count.
-    let mut after = sampler.sample(Wish::SlowLog).map_err(say)?;
+    let mut after = sampler.sample(Wish::HotSlots).map_err(say)?;
+    after.slow = sampler.sample(Wish::SlowLog).map_err(say)?.slow;
     if options.clients {
         after.clients = sampler.sample(Wish::Clients).map_err(say)?.clients;
     }

@@ -9,6 +9,7 @@ use crate::links::LinkRow;
 use crate::panels;
 use crate::sample::Sample;
 use crate::screen::summary;
+use crate::slots::SlotRow;
 use crate::view::{CommandRow, ThreadRow, View};
 
 /// Maximum number of rows printed of a table.
@@ -30,6 +31,9 @@ pub fn text(view: &View, look: &Sample, address: &str, with_clients: bool) -> St
     }
     if let Some(active) = &view.active {
         out += &format!("\n{}\n{}", active.heading(), panels::peers(view).text(usize::MAX));
+    }
+    if !view.slots.is_empty() {
+        out += &format!("\n{}", panels::hot_slots(view).text(ROWS_MAX));
     }
     if !look.slow.is_empty() {
         out += &format!("\n{}", panels::slow_log(&look.slow, panels::unix_seconds(look)).text(ROWS_MAX));
@@ -83,6 +87,7 @@ pub fn json(view: &View, look: &Sample, address: &str, with_clients: bool) -> Js
         "links": view.links.iter().map(link).collect::<Vec<_>>(),
         "group": view.group.as_ref().map(group),
         "active": view.active.as_ref().map(active),
+        "slots": look.slots.as_ref().map(|_| view.slots.iter().map(slot).collect::<Vec<_>>()),
     });
     let databases = view.databases.iter().map(|database| {
         let counts = json!({ "keys": whole(database.keys), "expires": whole(database.expires) });
@@ -214,10 +219,23 @@ fn active(active: &ActiveView) -> Json {
     })
 }
 
+fn slot(row: &SlotRow) -> Json {
+    json!({
+        "slot": row.slot,
+        "cores": row.share,
+        "cpu_seconds": row.cpu_seconds,
+        "input_bytes_per_second": row.input_rate,
+        "output_bytes_per_second": row.output_rate,
+        "keys": row.keys.map(whole),
+        "memory": row.memory.map(whole),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::recorded;
+    use crate::slots::SlotFigures;
 
     #[test]
     fn text_and_json_have_every_part() {
@@ -261,6 +279,28 @@ mod tests {
         );
         assert_eq!((&member(3)["is_up"], &member(3)["is_in_sync"]), (&false.into(), &true.into()), "{group}");
     }
+
+    #[test]
+    fn text_and_json_have_the_slots() {
+        let (mut before, mut after) = recorded::pair("braid");
+        let (none, of) = (before.clone(), |before: &Sample, after: &Sample| View::between(before, after));
+        assert!(json(&of(&none, &after), &after, "a", false)["slots"].is_null());
+        let counted = |cpu: f64, keys: f64| {
+            let slot =
+                SlotFigures { slot: 866, keys: Some(keys), cpu_micros: Some(cpu), ..SlotFigures::default() };
+            Some(vec![slot])
+        };
+        (before.slots, after.slots) = (counted(0.0, 2.0), counted(1e6, 3.0));
+        let view = of(&before, &after);
+        assert!(text(&view, &after, "a", false).contains("\n  866 "), "{}", text(&view, &after, "a", false));
+        let slots = json(&view, &after, "a", false)["slots"].clone();
+        assert_eq!((slots[0]["slot"].as_i64(), slots[0]["keys"].as_i64()), (Some(866), Some(3)), "{slots}");
+        let cores = slots[0]["cores"].as_f64().expect("counted");
+        assert!((cores * view.seconds - 1.0).abs() < 1e-6 && slots[0]["memory"].is_null(), "{slots}");
+        after.slots = Some(Vec::new());
+        assert_eq!(json(&of(&before, &after), &after, "a", false)["slots"], json!([]), "no slot has keys");
+    }
+
     #[test]
     fn text_and_json_have_active_peers() {
         let (before, mut after) = recorded::pair("braid");

@@ -16,6 +16,7 @@ pub enum Wish {
     Clients,
     SlowLog,
     HotKeys,
+    /// Of a node of a cluster.
     HotSlots,
 }
 
@@ -145,6 +146,8 @@ impl Sampler {
             Wish::Nothing => {}
             Wish::Clients => sample.clients = clients(&connection.expect(&["CLIENT", "LIST"])?.text()),
             Wish::SlowLog => sample.slow = slow_log(connection.expect(&["SLOWLOG", "GET", SLOW_ENTRIES])?),
+            // Others would count it as an error.
+            Wish::HotSlots if sample.info.number("cluster_enabled") != Some(1.0) => {}
             Wish::HotSlots => sample.slots = self.hot_slots.sample(connection)?,
             Wish::HotKeys => {
                 let counts =

@@ -374,7 +374,8 @@ pub(super) fn set_config_epoch(call: &mut Call) -> CommandResult {
     let Ok(epoch) = u64::try_from(epoch) else {
         return Err(CommandError::text(format!("ERR Invalid config epoch specified: {epoch}")));
     };
-    if map_of(call)?.is_some_and(|map| map.view().map.nodes.len() > 1) {
+    let knows_others = |view: &ClusterView| view.own().is_some() && view.map.nodes.len() > 1;
+    if map_of(call)?.is_some_and(|map| knows_others(&map.view())) {
         return Err(CommandError::text(
             "ERR The user can assign a config epoch only when the node does not know any other node.",
         ));

@@ -167,12 +167,18 @@ impl<'m> Operator<'m> {
         self.drop_slots(&removed)
     }
 
-    /// FLUSHSLOTS: the shard of this server has no slots any more.
+    /// FLUSHSLOTS: the shard that this server leads has no slots any more. A replica has none of its
+    /// own.
     pub fn flush_slots(&self) -> Outcome {
-        match self.slots_of(&self.own_shard()).slots {
-            slots if slots.is_empty() => Ok(Change::default()),
-            slots => self.drop_slots(&slots),
+        let is_replica = self.own().is_some_and(|own| !self.map.is_primary(own));
+        let shard = self.own_shard();
+        let slots = self.slots_of(&shard).slots;
+        if is_replica || slots.is_empty() {
+            return Ok(Change::default());
         }
+        let mut change = self.drop_slots(&slots)?;
+        self.expect_leader(&mut change, &shard);
+        Ok(change)
     }
 
     fn drop_slots(&self, removed: &SlotSet) -> Outcome {

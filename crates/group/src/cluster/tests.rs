@@ -263,6 +263,28 @@ fn the_epoch_of_a_shard_rises_with_its_primary() {
     assert_eq!(epochs(&store)[1], epoch + 2);
 }
 
+#[test]
+fn a_replica_that_leaves_takes_no_slots_with_it() {
+    let mut store = Store::default();
+    create(&mut store, 2);
+    store.start(2);
+    run(&mut store, 2, |operator| operator.meet(&id(0), "h")).expect("both are known");
+    run(&mut store, 2, |operator| operator.replicate(&id(0), true)).expect("it is empty");
+    // As CLUSTER RESET does.
+    run(&mut store, 2, |operator| operator.flush_slots()).expect("nothing to do");
+    run(&mut store, 2, |operator| operator.leave()).expect("a replica");
+    let map = store.map();
+    assert_eq!((map.covered().len(), map.nodes.len()), (usize::from(HASH_SLOTS), 2));
+    // A primary's are free, unless it leads no more.
+    let (map, keys) = (store.map(), keys());
+    let change = Operator { map: &map, keys: &keys, me: &me(0) }.flush_slots().expect("it leads");
+    store.promote(1, &id(0));
+    assert!(!store.commit(&change));
+    store.promote(0, &id(0));
+    run(&mut store, 0, |operator| operator.flush_slots()).expect("it leads");
+    assert_eq!(store.map().covered().len(), 8192);
+}
+
 #[derive(Clone, Debug)]
 enum Request {
     Add(Vec<u16>),
