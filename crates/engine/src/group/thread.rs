@@ -23,6 +23,7 @@ impl Engine {
         let Some(group) = self.group.clone() else { return Ok(()) };
         log::info!("This server is {} in the group {}", group.settings.node, group.settings.name);
         self.start_store(&group)?;
+        let patience = Duration::from_millis(group.settings.lease_ms);
         if group.settings.is_cluster {
             let (engine, group) = (self.this.clone(), Arc::clone(&group));
             std::thread::Builder::new().name("settings".into()).spawn(move || {
@@ -39,6 +40,11 @@ impl Engine {
         })?;
         Ok(())
     }
+        if let Some(map) = self.cluster.as_ref().and_then(|node| node.map.as_ref()) {
+            // Without etcd it goes on as it can.
+            map.wait_until(|view| view.map.revision > 0, patience);
+            self.stop_expecting_map();
+        }
 
     /// Leaves the group in good order: others need not wait for the lease to end. The loops have
     /// ended, so nothing is served any more. Waits for etcd no longer than for an answer.
