@@ -115,6 +115,27 @@ fn a_replica_takes_over_and_the_primary_comes_back_as_one() {
 }
 
 #[test]
+fn a_replica_is_named_to_clients_when_it_has_its_data() {
+    let Some(cluster) = Cluster::start(2, &["--key-load-delay", "4000"]) else { return };
+    let mut primary = cluster.client(0);
+    primary.ok("CLUSTER ADDSLOTSRANGE 0 16383");
+    cluster.wait_for("it serves", || cluster.client(0).call("SET {hello}0 x") == Value::ok());
+    (0..1_000).for_each(|number| primary.ok(&format!("SET {{hello}}{number} x")));
+    let mut replica = cluster.client(1);
+    replica.ok(&format!("CLUSTER MEET 127.0.0.1 {}", cluster.nodes[0].port()));
+    replica.ok(&format!("CLUSTER REPLICATE {}", cluster.id(0)));
+    let id = cluster.id(1);
+    let is_named = |index: usize| cluster.client(index).call("CLUSTER SLOTS").to_string().contains(&id);
+    let shards = |index: usize| cluster.client(index).call("CLUSTER SHARDS").to_string();
+    cluster.wait_for("it loads", || shards(0).contains("loading") && !is_named(0));
+    cluster.wait_for("it has loaded", || {
+        (0..2).all(|index| is_named(index) && !shards(index).contains("loading"))
+    });
+    replica.ok("READONLY");
+    assert_eq!(replica.call("GET {hello}999"), Value::Bulk("x".into()));
+}
+
+#[test]
 fn info_lists_the_servers_of_a_shard_alone() {
     let Some(cluster) = Cluster::create(4, 2, &[]) else { return };
     cluster.wait_for("the replica is known", || {

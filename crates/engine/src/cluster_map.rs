@@ -171,7 +171,7 @@ impl ClusterMap {
         let before = self.view.load();
         let has_failed =
             |map: &Map, id: &str| map.node(id).is_some_and(|node| node.health() == Health::Failed);
-        let was_alive = |id: &str| before.map.node(id).is_some_and(|node| node.health() == Health::Online);
+        let was_alive = |id: &str| before.map.node(id).is_some_and(|node| node.health() != Health::Failed);
         let mut lost = self.lost.lock();
         lost.retain(|id, _| has_failed(map, id));
         let now_lost = map.nodes.keys().filter(|id| has_failed(map, id) && was_alive(id));

@@ -177,7 +177,10 @@ fn own_node(call: &Call, own: &ClusterNode, known: Option<&MapNode>) -> Node {
         bus_port: bus_port(config),
         is_own: true,
         is_primary: true,
-        health: Health::Online,
+        health: known
+            .map(MapNode::health)
+            .filter(|&health| health == Health::Loading)
+            .unwrap_or(Health::Online),
         heard: 0,
     }
 }
@@ -185,7 +188,7 @@ fn own_node(call: &Call, own: &ClusterNode, known: Option<&MapNode>) -> Node {
 /// When another node was last heard of.
 fn heard(own: &ClusterNode, node: &MapNode) -> i64 {
     match node.health() {
-        Health::Online => unix_ms() / HEARD_STEP_MS * HEARD_STEP_MS,
+        Health::Online | Health::Loading => unix_ms() / HEARD_STEP_MS * HEARD_STEP_MS,
         Health::Failed => own.map.as_ref().map_or(0, |map| map.lost_since(&node.known.id)),
     }
 }
@@ -346,7 +349,7 @@ pub(super) fn slots(call: &mut Call) -> CommandResult {
     let reply = &mut *call.reply;
     reply.array(ranges.len());
     for ((first, last), shard) in ranges {
-        // Replicas that fail serve nobody.
+        // Replicas that have failed or have no data yet serve nobody.
         let told: Vec<&Node> =
             shard.nodes.iter().filter(|node| node.is_primary || node.health == Health::Online).collect();
         reply.array(2 + told.len());
@@ -402,6 +405,7 @@ pub(super) fn shards(call: &mut Call) -> CommandResult {
         for node in &shard.nodes {
             let health = match node.health {
                 Health::Failed => "fail",
+                Health::Loading => "loading",
                 Health::Online if node.is_own && is_loading => "loading",
                 Health::Online => "online",
             };

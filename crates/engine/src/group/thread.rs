@@ -2,11 +2,13 @@
 //! The group's thread: feeds events to the state machine, and carries out its orders.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use braid_base::clock::boot_nanos;
 use braid_group::member::Outcome;
 use braid_group::{Member, Node, Transaction};
+use braid_replication::link::Phase;
 
 use super::part::Part;
 use super::store::{News, Wishes};
@@ -254,6 +256,7 @@ impl Engine {
                 version: env!("CARGO_PKG_VERSION").into(),
                 id: (*map.id()).into(),
                 hostname: config.cluster_announce_hostname().as_ref().into(),
+                is_loading: self.gets_full_sync(),
             };
         }
         let host = if announced.is_empty() { self.own_address() } else { announced.to_string() };
@@ -266,7 +269,15 @@ impl Engine {
             version: env!("CARGO_PKG_VERSION").into(),
             id: Box::default(),
             hostname: Box::default(),
+            is_loading: false,
         }
+    }
+
+    /// This server is a replica without a whole dataset.
+    fn gets_full_sync(&self) -> bool {
+        let is_whole = self.group.as_ref().is_none_or(|group| group.is_whole.load(Relaxed));
+        let link = &self.replication.link;
+        link.is_replica() && (!is_whole || link.phase() == Phase::Sync)
     }
 
     /// The first address that is listened on and means this machine alone, or the machine's name.

@@ -24,6 +24,8 @@ pub struct MapNode {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Health {
     Online,
+    /// It is a replica that gets a full sync.
+    Loading,
     /// Its lease in etcd has ended.
     Failed,
 }
@@ -215,6 +217,10 @@ impl MapNode {
     }
 
     pub fn health(&self) -> Health {
-        if self.server.is_some() { Health::Online } else { Health::Failed }
+        match &self.server {
+            Some(server) if server.is_loading => Health::Loading,
+            Some(_) => Health::Online,
+            None => Health::Failed,
+        }
     }
 }
