@@ -164,6 +164,42 @@ fn a_replica_takes_over_when_asked() {
     });
 }
 
+/// `cluster-replica-no-failover`: neither the end of the primary nor its death makes it one.
+#[test]
+fn a_replica_that_is_to_stay_one_takes_over_when_asked_alone() {
+    let Some(mut cluster) = Cluster::create(3, 2, &["--cluster-replica-no-failover", "yes"]) else { return };
+    let ids: Vec<String> = (0..3).map(|index| cluster.id(index)).collect();
+    assert!(says(&cluster, 1, &ids[2], " slave,nofailover "), "{:?}", cluster.lines(1));
+    assert!(says(&cluster, 1, &ids[1], " myself,master,nofailover "), "{:?}", cluster.lines(1));
+    cluster.wait_for("the replica is in sync", || cluster.client(0).info("group").contains("in_sync:n0,n2"));
+    cluster.nodes[0].signal(Signal::TERM);
+    cluster.nodes[0].wait();
+    let info = |index: usize| cluster.client(index).call("CLUSTER INFO").text();
+    for index in 1..3 {
+        cluster.wait_for("the slots have failed", || {
+            let told = info(index);
+            told.contains("cluster_state:fail") && told.contains("cluster_slots_fail:8192\r")
+        });
+    }
+    assert!(cluster.client(1).call("GET foo").to_string().contains("CLUSTERDOWN"));
+    assert!(says(&cluster, 1, &ids[2], " slave,nofailover "), "{:?}", cluster.lines(1));
+    let roles = cluster.nodes[2].log().matches("is the primary of the group now").count();
+    cluster.restart(0);
+    // It knows the cluster as soon as it answers at all. What it had in memory is gone, so it does
+    // not lead.
+    let port = cluster.nodes[0].port();
+    let slots = cluster.client(0).call("CLUSTER SLOTS").to_string();
+    assert!(slots.contains(&port.to_string()) && slots.contains(&ids[1]), "{slots}");
+    assert_eq!(cluster.nodes[2].log().matches("is the primary of the group now").count(), roles);
+    cluster.wait_for("it is told to", || {
+        cluster.client(2).call("CLUSTER FAILOVER FORCE") == Value::ok()
+            || says(&cluster, 1, &ids[2], "master")
+    });
+    cluster.wait_for("it leads", || says(&cluster, 1, &ids[2], "master"));
+    cluster.wait_until_ready(2);
+    cluster.wait_for("it serves", || cluster.call("SET hello x") == Value::ok());
+}
+
 /// Writes to a shard for a while; how long the longest pause was.
 fn longest_pause(client: &mut RawClient, key: &str, time: Duration) -> Duration {
     let (begin, mut last, mut longest) = (Instant::now(), Instant::now(), Duration::ZERO);

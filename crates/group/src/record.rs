@@ -197,7 +197,7 @@ pub struct Node {
     pub port: u16,
     /// Port of TLS connections; 0: none.
     pub tls_port: u16,
-    /// `replica-priority`: lower is preferred, 0 is never promoted.
+    /// `replica-priority`: lower is preferred, 0 does not take over by itself.
     pub priority: u32,
     pub version: Box<str>,
     /// Its id as a node of a cluster; empty in a group alone.

@@ -16,7 +16,7 @@ use braid_clients::attention::LOADING;
 use braid_config::{ClusterEndpointType, Config};
 use braid_engine::Call;
 use braid_engine::cluster_map::ClusterView;
-use braid_engine::cluster_node::{ClusterNode, bus_port, port};
+use braid_engine::cluster_node::{ClusterNode, bus_port, port, stays_replica};
 use braid_engine::dispatch::slots::is_over_tls;
 use braid_engine::forwarding::peers::Forwarding;
 use braid_group::cluster::{Health, MapNode, ShardSlots, SlotSet};
@@ -51,6 +51,7 @@ struct Node {
     bus_port: u16,
     is_own: bool,
     is_primary: bool,
+    stays_replica: bool,
     health: Health,
     /// When it was last heard of, milliseconds of Unix time; 0: never, or this is it.
     heard: i64,
@@ -116,6 +117,9 @@ impl<'c> Picture<'c> {
         if node.health == Health::Failed {
             flags.push_str(",fail");
         }
+        if node.stays_replica {
+            flags.push_str(",nofailover");
+        }
         let name = if node.hostname.is_empty() { String::new() } else { format!(",{}", node.hostname) };
         let primary = shard.nodes.first().filter(|_| !node.is_primary).map_or("-", |primary| &primary.id);
         let link = if node.health == Health::Failed { "disconnected" } else { "connected" };
@@ -177,6 +181,7 @@ fn own_node(call: &Call, own: &ClusterNode, known: Option<&MapNode>) -> Node {
         bus_port: bus_port(config),
         is_own: true,
         is_primary: true,
+        stays_replica: config.replica_priority() == 0 || stays_replica(config),
         health: known
             .map(MapNode::health)
             .filter(|&health| health == Health::Loading)
@@ -217,6 +222,7 @@ fn shards_of(call: &Call, own: &ClusterNode, view: &ClusterView) -> Vec<Shard> {
                 bus_port: client_port.checked_add(BUS_PORT_OFFSET).unwrap_or(0),
                 is_own: false,
                 is_primary,
+                stays_replica: node.stays_replica(),
                 health: node.health(),
                 heard: heard(own, node),
             }

@@ -13,7 +13,7 @@ use braid_replication::link::Phase;
 use super::part::Part;
 use super::store::{News, Wishes};
 use super::{Group, duty, former, node, shared};
-use crate::cluster_node;
+use crate::cluster_node::{self, stays_replica};
 use crate::engine::Engine;
 
 /// Steps per lease time, at least.
@@ -23,9 +23,9 @@ impl Engine {
     /// Joins the group, if there is one to join: the dataset has been loaded.
     pub fn start_group(&self) -> std::io::Result<()> {
         let Some(group) = self.group.clone() else { return Ok(()) };
+        let patience = Duration::from_millis(group.settings.lease_ms);
         log::info!("This server is {} in the group {}", group.settings.node, group.settings.name);
         self.start_store(&group)?;
-        let patience = Duration::from_millis(group.settings.lease_ms);
         if group.settings.is_cluster {
             let (engine, group) = (self.this.clone(), Arc::clone(&group));
             std::thread::Builder::new().name("settings".into()).spawn(move || {
@@ -40,13 +40,13 @@ impl Engine {
                 run(&engine, &group);
             }
         })?;
-        Ok(())
-    }
         if let Some(map) = self.cluster.as_ref().and_then(|node| node.map.as_ref()) {
             // Without etcd it goes on as it can.
             map.wait_until(|view| view.map.revision > 0, patience);
             self.stop_expecting_map();
         }
+        Ok(())
+    }
 
     /// Leaves the group in good order: others need not wait for the lease to end. The loops have
     /// ended, so nothing is served any more. Waits for etcd no longer than for an answer.
@@ -252,7 +252,7 @@ impl Engine {
                 host: host.unwrap_or_default().into(),
                 port: cluster_node::port(config, false),
                 tls_port: cluster_node::port(config, true),
-                priority: config.replica_priority(),
+                priority: if stays_replica(config) { 0 } else { config.replica_priority() },
                 version: env!("CARGO_PKG_VERSION").into(),
                 id: (*map.id()).into(),
                 hostname: config.cluster_announce_hostname().as_ref().into(),
