@@ -115,6 +115,27 @@ fn a_replica_takes_over_and_the_primary_comes_back_as_one() {
 }
 
 #[test]
+fn a_replica_is_named_to_clients_when_it_has_its_data() {
+    let Some(cluster) = Cluster::start(2, &["--key-load-delay", "4000"]) else { return };
+    let mut primary = cluster.client(0);
+    primary.ok("CLUSTER ADDSLOTSRANGE 0 16383");
+    cluster.wait_for("it serves", || cluster.client(0).call("SET {hello}0 x") == Value::ok());
+    (0..1_000).for_each(|number| primary.ok(&format!("SET {{hello}}{number} x")));
+    let mut replica = cluster.client(1);
+    replica.ok(&format!("CLUSTER MEET 127.0.0.1 {}", cluster.nodes[0].port()));
+    replica.ok(&format!("CLUSTER REPLICATE {}", cluster.id(0)));
+    let id = cluster.id(1);
+    let is_named = |index: usize| cluster.client(index).call("CLUSTER SLOTS").to_string().contains(&id);
+    let shards = |index: usize| cluster.client(index).call("CLUSTER SHARDS").to_string();
+    cluster.wait_for("it loads", || shards(0).contains("loading") && !is_named(0));
+    cluster.wait_for("it has loaded", || {
+        (0..2).all(|index| is_named(index) && !shards(index).contains("loading"))
+    });
+    replica.ok("READONLY");
+    assert_eq!(replica.call("GET {hello}999"), Value::Bulk("x".into()));
+}
+
+#[test]
 fn info_lists_the_servers_of_a_shard_alone() {
     let Some(cluster) = Cluster::create(4, 2, &[]) else { return };
     cluster.wait_for("the replica is known", || {
@@ -141,6 +162,42 @@ fn a_replica_takes_over_when_asked() {
     cluster.wait_for("another one is refused", || {
         cluster.client(1).call("CLUSTER FAILOVER TAKEOVER").to_string().contains("the primary is alive")
     });
+}
+
+/// `cluster-replica-no-failover`: neither the end of the primary nor its death makes it one.
+#[test]
+fn a_replica_that_is_to_stay_one_takes_over_when_asked_alone() {
+    let Some(mut cluster) = Cluster::create(3, 2, &["--cluster-replica-no-failover", "yes"]) else { return };
+    let ids: Vec<String> = (0..3).map(|index| cluster.id(index)).collect();
+    assert!(says(&cluster, 1, &ids[2], " slave,nofailover "), "{:?}", cluster.lines(1));
+    assert!(says(&cluster, 1, &ids[1], " myself,master,nofailover "), "{:?}", cluster.lines(1));
+    cluster.wait_for("the replica is in sync", || cluster.client(0).info("group").contains("in_sync:n0,n2"));
+    cluster.nodes[0].signal(Signal::TERM);
+    cluster.nodes[0].wait();
+    let info = |index: usize| cluster.client(index).call("CLUSTER INFO").text();
+    for index in 1..3 {
+        cluster.wait_for("the slots have failed", || {
+            let told = info(index);
+            told.contains("cluster_state:fail") && told.contains("cluster_slots_fail:8192\r")
+        });
+    }
+    assert!(cluster.client(1).call("GET foo").to_string().contains("CLUSTERDOWN"));
+    assert!(says(&cluster, 1, &ids[2], " slave,nofailover "), "{:?}", cluster.lines(1));
+    let roles = cluster.nodes[2].log().matches("is the primary of the group now").count();
+    cluster.restart(0);
+    // It knows the cluster as soon as it answers at all. What it had in memory is gone, so it does
+    // not lead.
+    let port = cluster.nodes[0].port();
+    let slots = cluster.client(0).call("CLUSTER SLOTS").to_string();
+    assert!(slots.contains(&port.to_string()) && slots.contains(&ids[1]), "{slots}");
+    assert_eq!(cluster.nodes[2].log().matches("is the primary of the group now").count(), roles);
+    cluster.wait_for("it is told to", || {
+        cluster.client(2).call("CLUSTER FAILOVER FORCE") == Value::ok()
+            || says(&cluster, 1, &ids[2], "master")
+    });
+    cluster.wait_for("it leads", || says(&cluster, 1, &ids[2], "master"));
+    cluster.wait_until_ready(2);
+    cluster.wait_for("it serves", || cluster.call("SET hello x") == Value::ok());
 }
 
 /// Writes to a shard for a while; how long the longest pause was.

@@ -79,6 +79,8 @@ pub struct ClusterMap {
     /// Ids of nodes that this server has seen leave the cluster, and when.
     forgotten: Mutex<Vec<(Arc<str>, Instant)>>,
     has_changed: Condvar,
+    /// Clients wait for the first map.
+    is_awaited: Mutex<bool>,
 }
 
 impl ClusterMap {
@@ -92,6 +94,20 @@ impl ClusterMap {
             lost: Mutex::default(),
             forgotten: Mutex::default(),
             has_changed: Condvar::new(),
+            is_awaited: Mutex::new(true),
+        }
+    }
+
+    /// Whether clients wait for the first map.
+    pub(crate) fn is_awaited(&self) -> bool {
+        *self.is_awaited.lock()
+    }
+
+    /// Calls `end` if clients have waited for the first map until now.
+    pub(crate) fn stop_waiting(&self, end: impl FnOnce()) {
+        let mut is_awaited = self.is_awaited.lock();
+        if std::mem::take(&mut *is_awaited) {
+            end();
         }
     }
 
@@ -155,7 +171,7 @@ impl ClusterMap {
         let before = self.view.load();
         let has_failed =
             |map: &Map, id: &str| map.node(id).is_some_and(|node| node.health() == Health::Failed);
-        let was_alive = |id: &str| before.map.node(id).is_some_and(|node| node.health() == Health::Online);
+        let was_alive = |id: &str| before.map.node(id).is_some_and(|node| node.health() != Health::Failed);
         let mut lost = self.lost.lock();
         lost.retain(|id, _| has_failed(map, id));
         let now_lost = map.nodes.keys().filter(|id| has_failed(map, id) && was_alive(id));

@@ -212,6 +212,11 @@ pub fn port(config: &Config, is_tls: bool) -> u16 {
     [client, announced, own].into_iter().find(|&port| port != 0).unwrap_or(0)
 }
 
+/// Whether this node takes no other one's place by itself.
+pub fn stays_replica(config: &Config) -> bool {
+    config.cluster_enabled() && config.cluster_replica_no_failover()
+}
+
 /// Cluster bus port as announced to clients, though nothing listens there; 0 if none follows from
 /// the client port.
 pub fn bus_port(config: &Config) -> u16 {

@@ -22,6 +22,7 @@ use braid_rdb::{Format, Target};
 use braid_scripting::scripts::PresentLibraries;
 
 use crate::aof_load::outcome::{AofLoadError, AofLoaded};
+use crate::cluster_map::ClusterMap;
 use crate::engine::Engine;
 use crate::locks::{LockSet, lock};
 use braid_clients::attention::LOADING;
@@ -267,6 +268,7 @@ impl Engine {
         if loaded.is_ok() {
             // In active mode there is more to be done before clients come.
             self.set_loading(self.active.is_some());
+            self.expect_map();
         } else {
             // A partial dataset must be neither served nor saved.
             self.persistence.progress.active.store(true, Relaxed);
@@ -278,6 +280,25 @@ impl Engine {
     /// loops start.
     pub fn expect_load(&self) {
         self.set_loading(true);
+    }
+
+    /// Has clients wait as during a load, if this is a node of a cluster of several and has not
+    /// seen the cluster's records yet: before, it could not say whose slots are whose. Settings can
+    /// be changed meanwhile: some come with the records.
+    pub fn expect_map(&self) {
+        if self.cluster.as_ref().and_then(|node| node.map.as_ref()).is_some_and(ClusterMap::is_awaited) {
+            self.attention.set(LOADING, true);
+        }
+    }
+
+    /// The records have been seen, or cannot be read.
+    pub(crate) fn stop_expecting_map(&self) {
+        if let Some(map) = self.cluster.as_ref().and_then(|node| node.map.as_ref()) {
+            map.stop_waiting(|| {
+                self.attention.set(LOADING, false);
+                self.apply_settings();
+            });
+        }
     }
 
     pub(crate) fn set_loading(&self, is_loading: bool) {

@@ -79,7 +79,8 @@ impl Member {
             && snapshot.holder.is_none()
             && seen.is_some();
         let has_everything = local.is_whole || !self.rules.promotes_whole_only;
-        let may = (is_member || is_heir) && local.priority > 0 || is_forced;
+        let is_wanted = !local.stays_replica || shard.primary.node == self.id.node;
+        let may = (is_member || is_heir) && local.priority > 0 && is_wanted || is_forced;
         if !is_free || !may || !has_everything {
             // The primary has its lease again; but what may still be committed needs that this
             // server has acknowledged nothing meanwhile.

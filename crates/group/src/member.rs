@@ -55,6 +55,8 @@ pub struct Local {
     /// The primary is heard over the link.
     pub hears_primary: bool,
     pub priority: u32,
+    /// It takes no other server's place by itself.
+    pub stays_replica: bool,
     /// Its replicas.
     pub followers: Vec<Follower>,
     /// Members that synchronous writes have waited for too long.
@@ -555,6 +557,27 @@ mod tests {
         let transaction = member.step(30, &local).transaction.expect("it writes the record again");
         assert_eq!(transaction.expected, Expected::Absent);
         assert_eq!(transaction.shard.map(|shard| (shard.epoch, shard.in_sync.len())), Some((3, 2)));
+    }
+
+    #[test]
+    fn a_replica_that_is_to_stay_one_takes_over_by_an_operators_word_alone() {
+        let mut member = Member::new(id("a"), Timing::new(LEASE), Rules::default(), 0);
+        member.observe(records(1, Some(shard(1, "b")), Some((1, "b", 5))), 0);
+        let mut local = Local { priority: 100, is_whole: true, stays_replica: true, ..Local::default() };
+        member.step(0, &local);
+        member.observe(records(2, Some(shard(1, "b")), None), 10);
+        let refuses =
+            |member: &mut Member, local: &Local| member.step(10 * LEASE, local).duty == Duty::Refuse;
+        assert!(!refuses(&mut member, &local));
+        member.take_over();
+        assert!(refuses(&mut member, &local));
+        // Its own place it takes again.
+        let own = |text: &str| MemberId::new("a", text);
+        let mut member = Member::new(own("new"), Timing::new(LEASE), Rules::default(), 0);
+        let alone = Shard { primary: own("old"), in_sync: [own("old")].into(), ..shard(1, "a") };
+        (local.has_data, local.former) = (true, Some("old".into()));
+        member.observe(records(1, Some(alone), None), 0);
+        assert!(refuses(&mut member, &local));
     }
 
     #[test]

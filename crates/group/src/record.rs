@@ -197,13 +197,15 @@ pub struct Node {
     pub port: u16,
     /// Port of TLS connections; 0: none.
     pub tls_port: u16,
-    /// `replica-priority`: lower is preferred, 0 is never promoted.
+    /// `replica-priority`: lower is preferred, 0 does not take over by itself.
     pub priority: u32,
     pub version: Box<str>,
     /// Its id as a node of a cluster; empty in a group alone.
     pub id: Box<str>,
     /// Its name for clients of a cluster; empty if it has none.
     pub hostname: Box<str>,
+    /// It is a replica that has no whole dataset yet: it gets a full sync.
+    pub is_loading: bool,
 }
 
 impl Node {
@@ -215,6 +217,9 @@ impl Node {
         if !self.id.is_empty() {
             value["id"] = json!(self.id);
             value["hostname"] = json!(self.hostname);
+        }
+        if self.is_loading {
+            value["loading"] = json!(true);
         }
         value.to_string()
     }
@@ -231,6 +236,7 @@ impl Node {
                 version: value["version"].as_str().unwrap_or("").into(),
                 id: value["id"].as_str().unwrap_or("").into(),
                 hostname: value["hostname"].as_str().unwrap_or("").into(),
+                is_loading: value["loading"].as_bool().unwrap_or(false),
             })
         })
     }
@@ -473,6 +479,7 @@ mod tests {
             version: "1".into(),
             id: "f0".into(),
             hostname: "h.x".into(),
+            is_loading: true,
         };
         assert_eq!(Node::from_json(&node.to_json()), Ok(node));
         let offer = Offer { run: "r".into(), epoch: 1, offset: 2, priority: 3 };

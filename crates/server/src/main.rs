@@ -157,6 +157,7 @@ fn serve(config: &Arc<Config>, arguments: &braid_config::Arguments) -> Result<()
         // Before the first answer by HTTP: the server is not ready until the load is done.
         engine.expect_load();
     }
+    engine.expect_map();
     if config.metrics_port() != 0 {
         let listeners = braid_metrics::bind(&config.metrics_bind(), config.metrics_port())?;
         braid_metrics::serve(Arc::clone(&engine), listeners).map_err(|error| error.to_string())?;

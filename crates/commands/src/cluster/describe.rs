@@ -16,7 +16,7 @@ use braid_clients::attention::LOADING;
 use braid_config::{ClusterEndpointType, Config};
 use braid_engine::Call;
 use braid_engine::cluster_map::ClusterView;
-use braid_engine::cluster_node::{ClusterNode, bus_port, port};
+use braid_engine::cluster_node::{ClusterNode, bus_port, port, stays_replica};
 use braid_engine::dispatch::slots::is_over_tls;
 use braid_engine::forwarding::peers::Forwarding;
 use braid_group::cluster::{Health, MapNode, ShardSlots, SlotSet};
@@ -51,6 +51,7 @@ struct Node {
     bus_port: u16,
     is_own: bool,
     is_primary: bool,
+    stays_replica: bool,
     health: Health,
     /// When it was last heard of, milliseconds of Unix time; 0: never, or this is it.
     heard: i64,
@@ -116,6 +117,9 @@ impl<'c> Picture<'c> {
         if node.health == Health::Failed {
             flags.push_str(",fail");
         }
+        if node.stays_replica {
+            flags.push_str(",nofailover");
+        }
         let name = if node.hostname.is_empty() { String::new() } else { format!(",{}", node.hostname) };
         let primary = shard.nodes.first().filter(|_| !node.is_primary).map_or("-", |primary| &primary.id);
         let link = if node.health == Health::Failed { "disconnected" } else { "connected" };
@@ -177,7 +181,11 @@ fn own_node(call: &Call, own: &ClusterNode, known: Option<&MapNode>) -> Node {
         bus_port: bus_port(config),
         is_own: true,
         is_primary: true,
-        health: Health::Online,
+        stays_replica: config.replica_priority() == 0 || stays_replica(config),
+        health: known
+            .map(MapNode::health)
+            .filter(|&health| health == Health::Loading)
+            .unwrap_or(Health::Online),
         heard: 0,
     }
 }
@@ -185,7 +193,7 @@ fn own_node(call: &Call, own: &ClusterNode, known: Option<&MapNode>) -> Node {
 /// When another node was last heard of.
 fn heard(own: &ClusterNode, node: &MapNode) -> i64 {
     match node.health() {
-        Health::Online => unix_ms() / HEARD_STEP_MS * HEARD_STEP_MS,
+        Health::Online | Health::Loading => unix_ms() / HEARD_STEP_MS * HEARD_STEP_MS,
         Health::Failed => own.map.as_ref().map_or(0, |map| map.lost_since(&node.known.id)),
     }
 }
@@ -214,6 +222,7 @@ fn shards_of(call: &Call, own: &ClusterNode, view: &ClusterView) -> Vec<Shard> {
                 bus_port: client_port.checked_add(BUS_PORT_OFFSET).unwrap_or(0),
                 is_own: false,
                 is_primary,
+                stays_replica: node.stays_replica(),
                 health: node.health(),
                 heard: heard(own, node),
             }
@@ -346,7 +355,7 @@ pub(super) fn slots(call: &mut Call) -> CommandResult {
     let reply = &mut *call.reply;
     reply.array(ranges.len());
     for ((first, last), shard) in ranges {
-        // Replicas that fail serve nobody.
+        // Replicas that have failed or have no data yet serve nobody.
         let told: Vec<&Node> =
             shard.nodes.iter().filter(|node| node.is_primary || node.health == Health::Online).collect();
         reply.array(2 + told.len());
@@ -402,6 +411,7 @@ pub(super) fn shards(call: &mut Call) -> CommandResult {
         for node in &shard.nodes {
             let health = match node.health {
                 Health::Failed => "fail",
+                Health::Loading => "loading",
                 Health::Online if node.is_own && is_loading => "loading",
                 Health::Online => "online",
             };

@@ -296,7 +296,8 @@ pub(super) fn fail_over(call: &mut Call) -> CommandResult {
     Err(CommandError::text("ERR You should send CLUSTER FAILOVER to a replica"))
 }
 
-/// Has this replica take its primary's place: the primary hands over, or, by TAKEOVER, is gone.
+/// Has this replica take its primary's place: the primary hands over, or is gone. Then, by FORCE,
+/// it does so if it has everything, and by TAKEOVER with what it has.
 fn take_place(call: &mut Call, map: &ClusterMap) -> CommandResult {
     let view = map.view();
     let Some(own) = view.own().filter(|_| !view.leads) else {
@@ -309,8 +310,18 @@ fn take_place(call: &mut Call, map: &ClusterMap) -> CommandResult {
         call.reply.ok();
         return Ok(());
     }
-    let primary = view.map.primary(&own.known.shard).filter(|primary| primary.server.is_some());
+    let shard = &own.known.shard;
+    let is_held = view.map.shards.get(shard).is_some_and(|shard| shard.holder.is_some());
+    let primary = view.map.primary(shard).filter(|primary| primary.server.is_some() && is_held);
     let Some(primary) = primary else {
+        if call.args.len() == 3
+            && call.arg_is(2, "force")
+            && let Some(group) = &call.engine.group
+        {
+            group.ask_candidacy();
+            call.reply.ok();
+            return Ok(());
+        }
         return Err(CommandError::text("ERR Master is down or failed, please use CLUSTER FAILOVER FORCE"));
     };
     let is_tls = call.engine.config.tls_cluster();

@@ -50,9 +50,11 @@ super::directives! {
     /// Let replicas move to masters that have none.
     cluster_allow_replica_migration: bool => switch("cluster-allow-replica-migration", true).no_effect_yet();
 
-    /// Never let this replica become master by itself.
+    /// Never let this replica become master by itself, only by CLUSTER FAILOVER. Without another
+    /// replica its slots are down as long as its master is.
     cluster_replica_no_failover: bool =>
-        switch("cluster-replica-no-failover", false).aliases(&["cluster-slave-no-failover"]).no_effect_yet();
+        switch("cluster-replica-no-failover", false).aliases(&["cluster-slave-no-failover"])
+            .only_with(&["cluster-name"]);
 
     /// Stop serving when some slots have no owner.
     cluster_require_full_coverage: bool =>

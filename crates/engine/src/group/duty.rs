@@ -14,6 +14,7 @@ use braid_replication::link::{Phase, Primary};
 
 use super::view::Address;
 use super::{Group, former, view};
+use crate::cluster_node::stays_replica;
 use crate::engine::Engine;
 
 /// Duties under way.
@@ -92,6 +93,7 @@ impl<'e> Duties<'e> {
             refuses: acknowledging.is_refused,
             hears_primary: link.is_up() && heard_ms < (group.settings.lease_ms / 2) as i64,
             priority: engine.config.replica_priority(),
+            stays_replica: stays_replica(&engine.config) && !group.is_wanted.load(Relaxed),
             followers: self.followers(epoch),
             slow: engine.slow_members(boot_nanos()),
         }
@@ -268,6 +270,7 @@ impl<'e> Duties<'e> {
         let Some(shard) = member.shard() else { return };
         if view.primary.as_ref() != Some(&shard.primary) {
             view.changes += u64::from(view.primary.is_some());
+            self.group.is_wanted.store(false, Relaxed);
             view.primary = Some(shard.primary.clone());
         }
         view.epoch = shard.epoch;

@@ -74,6 +74,9 @@ pub struct Group {
     handover: Mutex<Option<MemberId>>,
     /// FAILOVER TAKEOVER was asked for.
     takes_over: AtomicBool,
+    /// An operator wants this server to take the primary's place though it is to stay a replica,
+    /// until the primary changes.
+    is_wanted: AtomicBool,
     /// What holds for the whole cluster.
     shared: SharedState,
 }
@@ -138,6 +141,13 @@ impl Group {
         member.is_some_and(|(id, _)| self.view.lock().in_sync.contains(id))
     }
 
+    /// Whether a replica may be chosen for that: one that is never to take over by itself is not.
+    pub(crate) fn may_choose(&self, replica: &Replica) -> bool {
+        let member = replica.options.member.as_ref();
+        let view = self.view.lock();
+        member.is_some_and(|(id, _)| view.records.nodes.get(&id.node).is_none_or(|node| node.priority > 0))
+    }
+
     /// Has the group's thread hand over to a member, which has everything.
     pub(crate) fn ask_handover(&self, to: MemberId) {
         *self.handover.lock() = Some(to);
@@ -160,6 +170,13 @@ impl Group {
         self.takes_over.store(true, Relaxed);
         self.has_news.notify_one();
         Ok(())
+    }
+
+    /// Has this server take the primary's place if it may, also where it is to stay a replica.
+    /// Nobody holds the primary's lease.
+    pub fn ask_candidacy(&self) {
+        self.is_wanted.store(true, Relaxed);
+        self.has_news.notify_one();
     }
 
     pub(crate) fn lease_nanos(&self) -> u64 {
@@ -212,6 +229,7 @@ pub(crate) fn of_config(config: &braid_config::Config, run: &str) -> Result<Opti
         has_left: Condvar::new(),
         handover: Mutex::new(None),
         takes_over: AtomicBool::new(false),
+        is_wanted: AtomicBool::new(false),
         shared: SharedState::default(),
     })))
 }

@@ -98,6 +98,8 @@ impl<'e> Node<'e> {
         self.was_member |= wanted.is_some();
         self.has_map = true;
         self.engine.publish_map(view);
+        // Before this server takes part in a shard, and may load a full sync.
+        self.engine.stop_expecting_map();
     }
 
     fn change_shard(&mut self, group: &'e Group, shard: Option<&Arc<str>>, part: &mut Option<Part<'e>>) {

@@ -2,16 +2,18 @@
 //! The group's thread: feeds events to the state machine, and carries out its orders.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use braid_base::clock::boot_nanos;
 use braid_group::member::Outcome;
 use braid_group::{Member, Node, Transaction};
+use braid_replication::link::Phase;
 
 use super::messages::{News, Wishes};
 use super::part::Part;
 use super::{Group, duty, former, node, shared};
-use crate::cluster_node;
+use crate::cluster_node::{self, stays_replica};
 use crate::engine::Engine;
 
 /// Steps per lease time, at least.
@@ -21,6 +23,7 @@ impl Engine {
     /// Joins the group, if there is one to join: the dataset has been loaded.
     pub fn start_group(&self) -> std::io::Result<()> {
         let Some(group) = self.group.clone() else { return Ok(()) };
+        let patience = Duration::from_millis(group.settings.lease_ms);
         log::info!("This server is {} in the group {}", group.settings.node, group.settings.name);
         self.start_store(&group)?;
         if group.settings.is_cluster {
@@ -37,6 +40,11 @@ impl Engine {
                 run(&engine, &group);
             }
         })?;
+        if let Some(map) = self.cluster.as_ref().and_then(|node| node.map.as_ref()) {
+            // Without etcd it goes on as it can.
+            map.wait_until(|view| view.map.revision > 0, patience);
+            self.stop_expecting_map();
+        }
         Ok(())
     }
 
@@ -244,10 +252,11 @@ impl Engine {
                 host: host.unwrap_or_default().into(),
                 port: cluster_node::port(config, false),
                 tls_port: cluster_node::port(config, true),
-                priority: config.replica_priority(),
+                priority: if stays_replica(config) { 0 } else { config.replica_priority() },
                 version: env!("CARGO_PKG_VERSION").into(),
                 id: (*map.id()).into(),
                 hostname: config.cluster_announce_hostname().as_ref().into(),
+                is_loading: self.gets_full_sync(),
             };
         }
         let host = if announced.is_empty() { self.own_address() } else { announced.to_string() };
@@ -260,7 +269,15 @@ impl Engine {
             version: env!("CARGO_PKG_VERSION").into(),
             id: Box::default(),
             hostname: Box::default(),
+            is_loading: false,
         }
+    }
+
+    /// This server is a replica without a whole dataset.
+    fn gets_full_sync(&self) -> bool {
+        let is_whole = self.group.as_ref().is_none_or(|group| group.is_whole.load(Relaxed));
+        let link = &self.replication.link;
+        link.is_replica() && (!is_whole || link.phase() == Phase::Sync)
     }
 
     /// The first address that is listened on and means this machine alone, or the machine's name.

@@ -150,7 +150,9 @@ impl Engine {
             Some(target) => replicas.into_iter().find(|replica| is_at(replica, target)),
             None => {
                 let end = self.keyspace.journal.end();
-                replicas.into_iter().find(|replica| replica.has(end))
+                let may =
+                    |replica: &Replica| self.group.as_ref().is_none_or(|group| group.may_choose(replica));
+                replicas.into_iter().find(|replica| may(replica) && replica.has(end))
             }
         }
     }

@@ -226,7 +226,7 @@ impl<'m> Operator<'m> {
             return Err(Refusal::new("ERR I tried hard but I can't forget myself..."));
         }
         let shard = &node.known.shard;
-        if *shard == self.own_shard() && self.map.is_primary(node) && node.health() == Health::Online {
+        if *shard == self.own_shard() && self.map.is_primary(node) && node.health() != Health::Failed {
             return Err(Refusal::new("ERR Can't forget my master!"));
         }
         self.remove(node)
@@ -249,7 +249,7 @@ impl<'m> Operator<'m> {
     fn leave_shard(&self, change: &mut Change, node: &MapNode) -> Result<(), Refusal> {
         let shard = &node.known.shard;
         let is_last = self.map.members(shard).count() == 1;
-        let leads = self.map.is_primary(node) && node.health() == Health::Online;
+        let leads = self.map.is_primary(node) && node.health() != Health::Failed;
         let has_slots = !self.slots_of(shard).slots.is_empty();
         if leads && has_slots {
             return Err(Refusal::new("ERR The node is a master with assigned slots: move them first"));

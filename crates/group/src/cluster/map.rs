@@ -24,6 +24,8 @@ pub struct MapNode {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Health {
     Online,
+    /// It is a replica that gets a full sync.
+    Loading,
     /// Its lease in etcd has ended.
     Failed,
 }
@@ -181,9 +183,13 @@ impl Map {
         self.shards.values().filter(|shard| !shard.slots.slots.is_empty()).count()
     }
 
-    /// Slots of shards of which no node is alive.
+    /// Slots of shards whose primary is not alive, and of which no node that is takes its place by
+    /// itself.
     pub fn lost_slots(&self) -> usize {
-        let is_lost = |id: &str| self.members(id).all(|node| node.health() == Health::Failed);
+        let is_lost = |id: &str| {
+            let is_down = self.primary(id).is_none_or(|primary| primary.health() == Health::Failed);
+            is_down && !self.members(id).any(|node| node.health() != Health::Failed && !node.stays_replica())
+        };
         let shards = self.shards.iter().filter(|(id, _)| is_lost(id));
         shards.map(|(_, shard)| shard.slots.slots.len()).sum()
     }
@@ -214,7 +220,16 @@ impl MapNode {
         self.server.as_ref().map_or(self.known.tls_port, |server| server.tls_port)
     }
 
+    /// It takes no other node's place by itself.
+    pub fn stays_replica(&self) -> bool {
+        self.server.as_ref().is_some_and(|server| server.priority == 0)
+    }
+
     pub fn health(&self) -> Health {
-        if self.server.is_some() { Health::Online } else { Health::Failed }
+        match &self.server {
+            Some(server) if server.is_loading => Health::Loading,
+            Some(_) => Health::Online,
+            None => Health::Failed,
+        }
     }
 }

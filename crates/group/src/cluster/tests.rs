@@ -62,8 +62,13 @@ impl Store {
 
     /// A server is alive.
     fn start(&mut self, index: usize) {
+        self.start_with(index, 100);
+    }
+
+    fn start_with(&mut self, index: usize, priority: u32) {
         let node = Node {
             run: "r".into(),
+            priority,
             host: "h".into(),
             port: 7000 + index as u16,
             id: id(index).into(),
@@ -283,6 +288,26 @@ fn a_replica_that_leaves_takes_no_slots_with_it() {
     store.promote(0, &id(0));
     run(&mut store, 0, |operator| operator.flush_slots()).expect("it leads");
     assert_eq!(store.map().covered().len(), 8192);
+}
+
+#[test]
+fn slots_are_lost_when_nobody_takes_the_primarys_place() {
+    let mut store = Store::default();
+    create(&mut store, 2);
+    store.start(2);
+    run(&mut store, 2, |operator| operator.meet(&id(0), "h")).expect("both are known");
+    run(&mut store, 2, |operator| operator.replicate(&id(0), true)).expect("it is empty");
+    let lost = |store: &Store| store.map().lost_slots();
+    assert_eq!(lost(&store), 0);
+    store.records.remove(&keys().node(&name(0)));
+    assert_eq!((lost(&store), store.map().is_complete()), (0, true), "the replica will take over");
+    store.start_with(2, 0);
+    assert!(store.map().nodes[&*id(2)].stays_replica());
+    assert_eq!((lost(&store), store.map().is_complete()), (8192, false));
+    store.promote(2, &id(0));
+    assert_eq!(lost(&store), 0, "it was told to");
+    store.records.remove(&keys().node(&name(2)));
+    assert_eq!(lost(&store), 8192);
 }
 
 #[derive(Clone, Debug)]
