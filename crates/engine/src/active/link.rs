@@ -259,6 +259,10 @@ impl Link<'_> {
         ];
         peer.send(&words.map(str::as_bytes))?;
         let parts = self.reply(peer)?;
+        // What a peer sends that is not wanted any more would come as a surprise.
+        if self.is_called_off() {
+            return Err(LinkError::CalledOff);
+        }
         let wrong = || garbage("a wrong answer to ACTIVE PULL");
         let [word, next, on_disk, members, applied, units @ ..] = &parts[..] else { return Err(wrong()) };
         let table = on_disk.text().and_then(parse_table).ok_or_else(wrong)?;
