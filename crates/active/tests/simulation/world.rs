@@ -2,6 +2,7 @@
 //! One random history: servers, clients, and everything that goes wrong between them.
 
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use braid_active::change::Kind;
@@ -32,7 +33,7 @@ pub struct Faults {
 enum Message {
     Units(Vec<Arc<[u8]>>),
     /// With what the world knows of it.
-    Copy(Arc<(State, Units)>),
+    Copy(Rc<(State, Units)>),
     /// What the sender has applied, and what each server has acknowledged as far as it knows.
     Vectors(Vector, Vec<Vector>),
 }
@@ -284,7 +285,7 @@ impl World {
     fn copy(&mut self, from: usize, to: usize, delay: usize) {
         if self.links[from][to] {
             let server = &self.servers[from];
-            let copy = Arc::new((server.replica.state().clone(), server.units));
+            let copy = Rc::new((server.replica.state().clone(), server.units));
             self.post(from, to, delay, Message::Copy(copy));
         }
     }
@@ -389,7 +390,7 @@ impl World {
         let message = match server.backlog.since(&server.heard[to]) {
             Some(units) => Message::Units(units.map(Arc::from).collect()),
             None if !self.faults.path.copies_after_gap => return Ok(()),
-            None => Message::Copy(Arc::new((server.replica.state().clone(), server.units))),
+            None => Message::Copy(Rc::new((server.replica.state().clone(), server.units))),
         };
         let run = server.replica.run();
         self.receive(Envelope { due: 0, from, to, run, message })

@@ -402,7 +402,7 @@ mod tests {
     fn a_peer_that_waits_is_given_what_was_made_here() {
         let mut outbox = outbox();
         push_of(&mut outbox, 2, 50, 51);
-        let mut answered = |outbox: &mut Outbox, units: &[(u8, u64, u64)]| {
+        let answered = |outbox: &mut Outbox, units: &[(u8, u64, u64)]| {
             let (applied, position) = (outbox.applied.clone(), outbox.backlog.end());
             let question = Question { applied, position, bytes_max: 1 << 20, region: region(2) };
             outbox.wait(question, Box::new(Nobody), i64::MAX);
