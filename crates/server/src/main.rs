@@ -158,11 +158,7 @@ fn serve(config: &Arc<Config>, arguments: &braid_config::Arguments) -> Result<()
         engine.expect_load();
     }
     engine.expect_map();
-    if config.metrics_port() != 0 {
-        let listeners = braid_metrics::bind(&config.metrics_bind(), config.metrics_port())?;
-        braid_metrics::serve(Arc::clone(&engine), listeners).map_err(|error| error.to_string())?;
-        log::info!("Metrics are served by HTTP on port {}", config.metrics_port());
-    }
+    serve_metrics(&engine)?;
     let threads = braid_threading::start(&engine, &listeners).map_err(|error| error.to_string())?;
     log::info!("Server initialized");
     let loaded = load_supervised(&engine, is_load_due);
@@ -184,6 +180,17 @@ fn serve(config: &Arc<Config>, arguments: &braid_config::Arguments) -> Result<()
     process::remove_pid_file(config);
     loaded?;
     log::warn!("Braid is now ready to exit, bye bye...");
+    Ok(())
+}
+
+/// Starts the metrics' listeners, if there are to be any.
+fn serve_metrics(engine: &Arc<Engine>) -> Result<(), String> {
+    let config = &engine.config;
+    if config.metrics_port() != 0 {
+        let listeners = braid_metrics::bind(&config.metrics_bind(), config.metrics_port())?;
+        braid_metrics::serve(Arc::clone(engine), listeners).map_err(|error| error.to_string())?;
+        log::info!("Metrics are served by HTTP on port {}", config.metrics_port());
+    }
     Ok(())
 }
 
