@@ -4,140 +4,20 @@
 
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::ops::Deref;
 
-use crate::cell::{At, CellChange, Sides};
+use crate::cell::{At, Sides};
 use crate::change::{Change, Kind, SeenAt};
+use crate::database::Database;
 use crate::effect::{Effect, FlushSeen};
 use crate::key::Key;
-use crate::others::Others;
-use crate::plain::{Plain, Plains};
+use crate::look::KeyRef;
 use crate::rules::Rules;
 use crate::saving::Saving;
 use crate::stored::{Stored, load_len};
-use crate::value::Value;
 use crate::{Bytes, Name};
 
 /// A database and a name.
 pub type KeyId = (u32, Name);
-
-/// The keys of a database. Each is in one of the two places.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Database {
-    /// Strings that have been written once.
-    pub plain: Plains,
-    pub others: Others,
-}
-
-/// Something of a key to look at.
-#[derive(Debug)]
-pub enum Look<'k, T> {
-    Kept(&'k T),
-    /// Made of a plain string.
-    Made(T),
-}
-
-pub type KeyRef<'k> = Look<'k, Key>;
-pub type ValueRef<'k> = Look<'k, Value>;
-
-impl<T> Deref for Look<'_, T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        match self {
-            Look::Kept(kept) => kept,
-            Look::Made(made) => made,
-        }
-    }
-}
-
-impl<'k> KeyRef<'k> {
-    /// The value that shows.
-    pub fn into_value(self) -> Option<ValueRef<'k>> {
-        match self {
-            KeyRef::Kept(key) => key.value().map(ValueRef::Kept),
-            KeyRef::Made(key) => key.into_value().map(ValueRef::Made),
-        }
-    }
-}
-
-impl Database {
-    fn new(hasher: &RandomState) -> Database {
-        Database { plain: Plains::new(hasher.clone()), others: Others::new(hasher.clone()) }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    fn get(&self, name: &[u8]) -> Option<KeyRef<'_>> {
-        match self.plain.get(name) {
-            Some(plain) => Some(KeyRef::Made(Key::of_plain(plain))),
-            None => self.others.get(name).map(KeyRef::Kept),
-        }
-    }
-
-    /// Changes a key, which may be a new one, and has it where it belongs then.
-    fn change<R>(&mut self, name: &[u8], change: impl FnOnce(&mut Key) -> R) -> R {
-        if let Some(key) = self.others.get_mut(name) {
-            let result = change(key);
-            let plain = key.as_plain().filter(|plain| plain.fits(name));
-            if let Some(plain) = plain {
-                self.plain.put(name, plain);
-            }
-            if plain.is_some() || key.is_empty() {
-                self.others.remove(name);
-            }
-            return result;
-        }
-        let had = self.plain.get(name).map(Key::of_plain);
-        let was_plain = had.is_some();
-        let mut key = had.unwrap_or_default();
-        let result = change(&mut key);
-        match key.as_plain().filter(|plain| plain.fits(name)) {
-            Some(plain) => self.plain.put(name, plain),
-            None => {
-                if was_plain {
-                    self.plain.remove(name);
-                }
-                if !key.is_empty() {
-                    self.others.insert(name, key);
-                }
-            }
-        }
-        result
-    }
-
-    /// Writes a string where nothing is, or a plain one that the write replaces: the usual case of
-    /// [`Database::change`]. False if it is another case; nothing has changed then.
-    fn write_plain(&mut self, at: &At, name: &[u8], change: &CellChange<Bytes>) -> bool {
-        let CellChange::Put { value, time, seen } = change else { return false };
-        let plain = Plain { stamp: at.stamp, time: *time, value };
-        let is_usual = seen.is_empty()
-            && plain.fits(name)
-            && match self.plain.get(name) {
-                Some(had) => at.removes(had.stamp),
-                None => !self.others.has(name),
-            };
-        if is_usual {
-            self.plain.put(name, plain);
-        }
-        is_usual
-    }
-
-    fn iter(&self) -> impl Iterator<Item = (&[u8], KeyRef<'_>)> {
-        let plain = self.plain.iter().map(|(name, plain)| (name, KeyRef::Made(Key::of_plain(plain))));
-        plain.chain(self.others.iter().map(|(name, key)| (name, KeyRef::Kept(key))))
-    }
-
-    fn names(&self) -> impl Iterator<Item = &[u8]> {
-        self.plain.iter().map(|(name, _)| name).chain(self.others.iter().map(|(name, _)| name))
-    }
-
-    pub fn len(&self) -> usize {
-        self.plain.len() + self.others.len()
-    }
-}
 
 #[derive(Clone, Debug, Default)]
 pub struct Keys {

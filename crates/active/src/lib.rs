@@ -47,11 +47,13 @@ pub mod vector;
 pub mod view;
 pub mod wire;
 
+mod database;
 mod ended;
 mod items;
 mod keys;
 mod linear;
 mod local;
+mod look;
 mod others;
 mod packed;
 mod plain;
@@ -59,8 +61,8 @@ mod saving;
 mod stability;
 mod stored;
 
-pub use keys::{KeyRef, ValueRef};
 pub use local::Transaction;
+pub use look::{KeyRef, ValueRef};
 pub use replica::{Applied, Refusal, Replica};
 pub use rules::Rules;
 pub use stamp::{Region, Stamp};

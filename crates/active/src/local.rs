@@ -10,7 +10,7 @@ use crate::amount::Amount;
 use crate::cell::{At, Cell, CellChange, Time};
 use crate::change::Change;
 use crate::effect::{Effect, FlushSeen, Unit};
-use crate::keys::{KeyRef, ValueRef};
+use crate::look::{KeyRef, ValueRef};
 use crate::place::Side;
 use crate::replica::{Refusal, Replica};
 use crate::stamp::Stamp;

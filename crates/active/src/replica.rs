@@ -17,7 +17,8 @@ use crate::change::Kind;
 use crate::clock::{Clock, TooFarAhead};
 use crate::effect::{Effect, Unit};
 use crate::ended::Ended;
-use crate::keys::{KeyRef, Keys, ValueRef};
+use crate::keys::Keys;
+use crate::look::{KeyRef, ValueRef};
 use crate::rules::Rules;
 use crate::stability::Stability;
 use crate::stamp::{REGIONS, Region, Stamp};
@@ -370,8 +371,8 @@ impl Replica {
         self.collect_garbage();
     }
 
-    /// Drops what all regions have acknowledged, as far as that does not take long. True if there is
-    /// more.
+    /// Drops what all regions have acknowledged, as far as that does not take long. True if there
+    /// is more.
     pub fn collect_garbage(&mut self) -> bool {
         let others = self.others();
         let rules = self.settings.rules;

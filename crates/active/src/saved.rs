@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A replica's state as bytes, for a file and for a full copy.
 //!
-//! A mark and a version; the state, in the form of `stored`, cut into parts, each behind its length;
-//! a length of 0, and a checksum of the state. Written in pieces, between which the replica goes on:
-//! what is written is what it was at the begin. What does not fill the bytes exactly is refused.
+//! A mark and a version; the state, in the form of `stored`, cut into parts, each behind its
+//! length; a length of 0, and a checksum of the state. Written in pieces, between which the replica
+//! goes on: what is written is what it was at the begin. What does not fill the bytes exactly is
+//! refused.
 
 use braid_base::crc::crc64;
 

@@ -9,8 +9,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::database::Database;
 use crate::key::Key;
-use crate::keys::Database;
 use crate::stored::{Stored, store_len};
 
 /// Which buckets of a table have been written, of those that there were at the begin.

@@ -8,9 +8,10 @@
 //! active-N.log         the units that were applied since, each with its length and checksum
 //! active-N.tmp         a state that is being written
 //! ```
-//! A new generation begins with its log, and its state, which is that of the moment, is written while
-//! the log grows. It counts once the state is complete and the manifest, which is replaced as a whole,
-//! names it. Until then the generation before counts: its state, its log, and the logs that follow.
+//! A new generation begins with its log, and its state, which is that of the moment, is written
+//! while the log grows. It counts once the state is complete and the manifest, which is replaced as
+//! a whole, names it. Until then the generation before counts: its state, its log, and the logs
+//! that follow.
 //!
 //! A log's end may be torn by a crash: it is cut off before the first incomplete record. A log that
 //! another one follows is on disk before. This module does not interpret states and units.
@@ -188,8 +189,8 @@ impl ActiveFiles {
         read_all(&self.path(generation, STATE))
     }
 
-    /// Passes the records of a generation's log, and of the logs that follow it, to `visit` and goes
-    /// on behind them. How many bytes of torn ends were cut off.
+    /// Passes the records of a generation's log, and of the logs that follow it, to `visit` and
+    /// goes on behind them. How many bytes of torn ends were cut off.
     pub fn resume_logs(&mut self, generation: u64, mut visit: impl FnMut(&[u8])) -> io::Result<u64> {
         let (mut torn, mut number, mut earlier) = (0, generation, 0);
         loop {
@@ -247,8 +248,8 @@ impl ActiveFiles {
         self.earlier_bytes + self.log_len
     }
 
-    /// Begins the log of a new generation, and the file for its state: what follows goes to that log,
-    /// and is found behind the state that counts whether or not the new one is completed. The
+    /// Begins the log of a new generation, and the file for its state: what follows goes to that
+    /// log, and is found behind the state that counts whether or not the new one is completed. The
     /// generation's number.
     pub fn begin(&mut self) -> io::Result<(u64, StateFile)> {
         if !self.buffer.is_empty() {
@@ -264,8 +265,8 @@ impl ActiveFiles {
         Ok((number, StateFile { file, temporary, path: self.path(number, STATE), bytes: 0 }))
     }
 
-    /// The manifest names another generation than before: its log is what counts, and the files that
-    /// came before it may go.
+    /// The manifest names another generation than before: its log is what counts, and the files
+    /// that came before it may go.
     pub fn forget(&mut self, before: u64, generation: u64) -> Former {
         // No other has begun since.
         self.earlier_bytes = 0;

@@ -7,9 +7,9 @@
 //! ([`Reason::Unknown`]).
 
 use super::{Reason, number};
-use crate::keys::ValueRef;
 use crate::list::List;
 use crate::local::Transaction;
+use crate::look::ValueRef;
 use crate::place::Side;
 use crate::value::Value;
 use crate::{Bytes, Name};

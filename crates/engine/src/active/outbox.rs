@@ -240,8 +240,8 @@ impl Outbox {
         takers.retain(|region, _| self.members.contains_key(&region.number()));
         let here = takers.values_mut().filter(|taker| now_ms - taker.heard_ms < SILENCE_MS);
         let lags = here.filter_map(|taker| {
-            // A unit waits for up to two turns of the line: an answer that there is something may have
-            // none with it, and that it has arrived is said by the question after.
+            // A unit waits for up to two turns of the line: an answer that there is something may
+            // have none with it, and that it has arrived is said by the question after.
             let ms = self.behind_of(taker, now_ms).ms.saturating_sub(2 * taker.line.ms());
             taker.is_current |= ms <= bound_ms;
             taker.is_current.then_some(ms)
@@ -251,8 +251,8 @@ impl Outbox {
         most
     }
 
-    /// What a peer that waits lacks, if all of it was made here (`me`). What others made it may have
-    /// got from them since it has asked.
+    /// What a peer that waits lacks, if all of it was made here (`me`). What others made it may
+    /// have got from them since it has asked.
     fn own_share(&self, question: &Question, me: Option<Region>) -> Option<Share<'_>> {
         let is_wanted = |first: Stamp| !question.is_of_asker(first);
         let mut units = self.backlog.since_position(&question.applied, question.position)?;

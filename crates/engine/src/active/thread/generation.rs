@@ -139,8 +139,8 @@ impl Thread<'_> {
         Some(true)
     }
 
-    /// Gives a piece to the thread that writes; false if it is still busy. Nothing if the generation
-    /// counts, or has come to nothing.
+    /// Gives a piece to the thread that writes; false if it is still busy. Nothing if the
+    /// generation counts, or has come to nothing.
     fn write_on(&mut self, saver: &mut Option<Saver>, generation: &mut Generation) -> Option<bool> {
         if let Ok(outcome) = generation.outcome.try_recv() {
             self.replica.stop_saving();
