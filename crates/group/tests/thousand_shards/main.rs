@@ -78,6 +78,7 @@ fn cluster() -> Records {
                 version: "0.1.0".into(),
                 id: id(node).into(),
                 hostname: "".into(),
+                is_loading: false,
             };
             put(format!("node/{}", member.node), server.to_json());
         }
