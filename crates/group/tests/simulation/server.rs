@@ -222,6 +222,7 @@ impl Server {
             refuses: self.refuses,
             hears_primary: self.hears_primary,
             priority: 100,
+            stays_replica: false,
             followers: self.followers.iter().map(follower).collect(),
             slow: Vec::new(),
         }
