@@ -276,8 +276,6 @@ impl Link<'_> {
         }
         match word.text() {
             Some("copy") => self.copy(peer).map(|()| 0),
-            // What comes after the peer has been taken out of the configuration is not wanted.
-            Some("units") if self.is_called_off() => Err(LinkError::CalledOff),
             Some("units") => self.take_units(units).map(|()| next),
             _ => Err(wrong()),
         }
