@@ -128,8 +128,8 @@ impl ClusterMap {
         word.is_some_and(|word| word.load(Relaxed) >> (slot % 64) & 1 == 1)
     }
 
-    /// Until when a node that is not alive was, milliseconds of Unix time; 0: it never was, as far as
-    /// this server knows.
+    /// Until when a node that is not alive was, milliseconds of Unix time; 0: it never was, as far
+    /// as this server knows.
     pub fn lost_since(&self, id: &str) -> i64 {
         self.lost.lock().get(id).copied().unwrap_or(0)
     }

@@ -272,9 +272,9 @@ impl Engine {
         self.set_loading(true);
     }
 
-    /// Has clients wait as during a load, if this is a node of a cluster of several and has not seen
-    /// the cluster's records yet: before, it could not say whose slots are whose. Settings can be
-    /// changed meanwhile: some come with the records.
+    /// Has clients wait as during a load, if this is a node of a cluster of several and has not
+    /// seen the cluster's records yet: before, it could not say whose slots are whose. Settings can
+    /// be changed meanwhile: some come with the records.
     pub fn expect_map(&self) {
         if self.cluster.as_ref().and_then(|node| node.map.as_ref()).is_some_and(ClusterMap::is_awaited) {
             self.attention.set(LOADING, true);

@@ -153,11 +153,7 @@ fn serve(config: &Arc<Config>, arguments: &braid_config::Arguments) -> Result<()
         title.show_and_follow(config);
     }
     let is_load_due = is_load_due(config);
-    if is_load_due || config.active_replica() {
-        // Before the first answer by HTTP: the server is not ready until the load is done.
-        engine.expect_load();
-    }
-    engine.expect_map();
+    expect_data(&engine, is_load_due);
     if config.metrics_port() != 0 {
         let listeners = braid_metrics::bind(&config.metrics_bind(), config.metrics_port())?;
         braid_metrics::serve(Arc::clone(&engine), listeners).map_err(|error| error.to_string())?;
@@ -217,6 +213,14 @@ fn define_users(engine: &Engine, loaded: &braid_config::Loaded) -> Result<(), St
         .acl
         .define_users(engine.acl_server(), &lines)
         .map_err(|(number, error)| loaded.users[number].place.error(error).to_string())
+}
+
+/// Before the first answer, by HTTP too: the server is not ready until the load is done.
+fn expect_data(engine: &Engine, is_load_due: bool) {
+    if is_load_due || engine.config.active_replica() {
+        engine.expect_load();
+    }
+    engine.expect_map();
 }
 
 /// Whether there is something to be loaded. If not, the first clients are not to be told to wait

@@ -296,8 +296,8 @@ pub(super) fn fail_over(call: &mut Call) -> CommandResult {
     Err(CommandError::text("ERR You should send CLUSTER FAILOVER to a replica"))
 }
 
-/// Has this replica take its primary's place: the primary hands over, or is gone. Then, by FORCE, it
-/// does so if it has everything, and by TAKEOVER with what it has.
+/// Has this replica take its primary's place: the primary hands over, or is gone. Then, by FORCE,
+/// it does so if it has everything, and by TAKEOVER with what it has.
 fn take_place(call: &mut Call, map: &ClusterMap) -> CommandResult {
     let view = map.view();
     let Some(own) = view.own().filter(|_| !view.leads) else {

@@ -71,8 +71,8 @@ pub struct Group {
     handover: Mutex<Option<MemberId>>,
     /// FAILOVER TAKEOVER was asked for.
     takes_over: AtomicBool,
-    /// An operator wants this server to take the primary's place though it is to stay a replica, until
-    /// the primary changes.
+    /// An operator wants this server to take the primary's place though it is to stay a replica,
+    /// until the primary changes.
     is_wanted: AtomicBool,
     /// What holds for the whole cluster.
     shared: shared::SharedState,
@@ -169,8 +169,8 @@ impl Group {
         Ok(())
     }
 
-    /// Has this server take the primary's place if it may, also where it is to stay a replica. Nobody
-    /// holds the primary's lease.
+    /// Has this server take the primary's place if it may, also where it is to stay a replica.
+    /// Nobody holds the primary's lease.
     pub fn ask_candidacy(&self) {
         self.is_wanted.store(true, Relaxed);
         self.has_news.notify_one();

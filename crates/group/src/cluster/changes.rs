@@ -167,8 +167,8 @@ impl<'m> Operator<'m> {
         self.drop_slots(&removed)
     }
 
-    /// FLUSHSLOTS: the shard that this server leads has no slots any more. A replica has none of its
-    /// own.
+    /// FLUSHSLOTS: the shard that this server leads has no slots any more. A replica has none of
+    /// its own.
     pub fn flush_slots(&self) -> Outcome {
         let is_replica = self.own().is_some_and(|own| !self.map.is_primary(own));
         let shard = self.own_shard();

@@ -5,7 +5,7 @@
 //! | --- | --- | --- |
 //! | `known/<name>` | [`KnownNode`]: a node of the cluster, and its shard | for ever |
 //! | `epoch` | a number | for ever |
-//! | `slots/<shard>` | [`ShardSlots`]: the slots of a shard, those on their way, its epoch | for ever |
+//! | `slots/<shard>` | [`ShardSlots`]: slots of a shard, those on their way, its epoch | for ever |
 //!
 //! A change of any other record compares and raises the epoch, so changes are serialized.
 
