@@ -217,6 +217,11 @@ pub fn stays_replica(config: &Config) -> bool {
     config.cluster_enabled() && config.cluster_replica_no_failover()
 }
 
+/// The priority that others are told: 0 if this server is never to take over by itself.
+pub fn told_priority(config: &Config) -> u32 {
+    if stays_replica(config) { 0 } else { config.replica_priority() }
+}
+
 /// Cluster bus port as announced to clients, though nothing listens there; 0 if none follows from
 /// the client port.
 pub fn bus_port(config: &Config) -> u16 {

@@ -16,7 +16,7 @@ use braid_clients::attention::LOADING;
 use braid_config::{ClusterEndpointType, Config};
 use braid_engine::Call;
 use braid_engine::cluster_map::ClusterView;
-use braid_engine::cluster_node::{ClusterNode, bus_port, port, stays_replica};
+use braid_engine::cluster_node::{ClusterNode, bus_port, port, told_priority};
 use braid_engine::dispatch::slots::is_over_tls;
 use braid_engine::forwarding::peers::Forwarding;
 use braid_group::cluster::{Health, MapNode, ShardSlots, SlotSet};
@@ -181,7 +181,7 @@ fn own_node(call: &Call, own: &ClusterNode, known: Option<&MapNode>) -> Node {
         bus_port: bus_port(config),
         is_own: true,
         is_primary: true,
-        stays_replica: config.replica_priority() == 0 || stays_replica(config),
+        stays_replica: told_priority(config) == 0,
         health: known
             .map(MapNode::health)
             .filter(|&health| health == Health::Loading)

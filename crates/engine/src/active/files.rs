@@ -114,7 +114,7 @@ fn go_on(config: &Config, mut files: ActiveFiles, mut manifest: ActiveManifest) 
         .resume_logs(manifest.generation, |record| units.push(Box::<[u8]>::from(record)))
         .map_err(told)?;
     if torn > 0 {
-        log::warn!("Active-active: {torn} bytes of a torn records were cut off the logs' ends");
+        log::warn!("Active-active: {torn} bytes of torn records were cut off the logs' ends");
     }
     let last = Stamp::from_word(manifest.ceiling).ok_or("active.manifest has no ceiling")?;
     let is_good = manifest.clean && units.is_empty();

@@ -5,7 +5,7 @@
 //! Everything comes from the group's [`View`] and from the replication links; nothing here talks to
 //! etcd or to other servers. Facts that only the primary knows are `None` elsewhere.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -164,15 +164,13 @@ impl Engine {
         for id in &view.in_sync {
             nodes.insert(Arc::clone(&id.node), (id.clone(), None));
         }
+        // The records of a cluster are those of all shards, thousands perhaps.
         let cluster = self.cluster_view();
-        let is_here = |name: &str| match &cluster {
-            // The records are those of all shards.
-            Some(cluster) => cluster
-                .shard
-                .as_ref()
-                .is_some_and(|id| cluster.map.members(id).any(|node| *node.name == *name)),
-            None => true,
-        };
+        let of_shard: Option<BTreeSet<&str>> = cluster.as_ref().map(|cluster| {
+            let members = cluster.shard.iter().flat_map(|id| cluster.map.members(id));
+            members.map(|node| &*node.name).collect()
+        });
+        let is_here = |name: &str| of_shard.as_ref().is_none_or(|names| names.contains(name));
         for (name, node) in view.records.nodes.iter().filter(|(name, _)| is_here(name)) {
             nodes.insert(Arc::clone(name), (MemberId::new(name, &node.run), Some(node.clone())));
         }

@@ -13,7 +13,7 @@ use braid_replication::link::Phase;
 use super::messages::{News, Wishes};
 use super::part::Part;
 use super::{Group, duty, former, node, shared};
-use crate::cluster_node::{self, stays_replica};
+use crate::cluster_node;
 use crate::engine::Engine;
 
 /// Steps per lease time, at least.
@@ -252,7 +252,7 @@ impl Engine {
                 host: host.unwrap_or_default().into(),
                 port: cluster_node::port(config, false),
                 tls_port: cluster_node::port(config, true),
-                priority: if stays_replica(config) { 0 } else { config.replica_priority() },
+                priority: cluster_node::told_priority(config),
                 version: env!("CARGO_PKG_VERSION").into(),
                 id: (*map.id()).into(),
                 hostname: config.cluster_announce_hostname().as_ref().into(),
