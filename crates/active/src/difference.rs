@@ -13,6 +13,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::cell::CellChange;
 use crate::change::{Change, Kind};
 use crate::database::KeyRef;
 use crate::effect::{Effect, Unit};
@@ -58,9 +59,19 @@ struct Touched {
     ended: Option<EndedOfKey>,
 }
 
+/// A write of one region that replaces the whole of a plain string, or makes one: most are.
+#[derive(Debug)]
+struct Direct<'u> {
+    database: u32,
+    name: &'u Name,
+    value: &'u Bytes,
+}
+
 /// Keys that were touched, with what they showed before.
 #[derive(Debug, Default)]
-pub struct Difference {
+pub struct Difference<'u> {
+    /// In order, and before all others.
+    direct: Vec<Direct<'u>>,
     touched: BTreeMap<(u32, Name), Touched>,
 }
 
@@ -87,9 +98,21 @@ fn has_parts(value: &Value) -> bool {
     !matches!(value, Value::String(_) | Value::HyperLogLog(_))
 }
 
-impl Difference {
+impl<'u> Difference<'u> {
     pub fn is_empty(&self) -> bool {
-        self.touched.is_empty()
+        self.direct.is_empty() && self.touched.is_empty()
+    }
+
+    /// The write that a unit is, if it is one, and the keyspace has only to be told of it.
+    fn direct_of(&self, replica: &Replica, unit: &'u Unit) -> Option<Direct<'u>> {
+        let [Effect::Key { database, name, change: Change::String(change) }] = &unit.effects[..] else {
+            return None;
+        };
+        let CellChange::Put { value, time: None, seen } = change else { return None };
+        let is_whole = seen.is_empty()
+            && replica.writes_plain(unit, *database, name)
+            && !self.touched.contains_key(&(*database, name.clone()));
+        is_whole.then_some(Direct { database: *database, name, value })
     }
 
     /// Notes what a key shows, unless that has been noted.
@@ -167,14 +190,26 @@ impl Difference {
     }
 
     /// The requests, in order.
-    pub fn finish(self, replica: &Replica) -> Vec<OwnedRequest> {
+    pub fn requests(self, replica: &Replica) -> Vec<OwnedRequest> {
         let mut all = Vec::new();
+        self.finish(replica, |database, args| {
+            all.push(OwnedRequest { database, args: args.iter().map(|arg| arg.to_vec()).collect() });
+        });
+        all
+    }
+
+    /// Runs the requests, in order, each in its database.
+    pub fn finish(self, replica: &Replica, mut run: impl FnMut(u32, &[&[u8]])) {
+        for Direct { database, name, value } in self.direct {
+            run(database, &[b"SET", name, value]);
+        }
         for ((database, name), touched) in self.touched {
             let mut requests = Requests::new(database);
             finish_key(&mut requests, replica, &name, touched);
-            all.extend(requests.all.into_iter().map(|args| OwnedRequest { database, args }));
+            for args in &requests.all {
+                run(database, &args.iter().map(Vec::as_slice).collect::<Vec<_>>());
+            }
         }
-        all
     }
 }
 
@@ -291,12 +326,19 @@ fn outwards(mut values: Vec<&Bytes>) -> Vec<&Bytes> {
 }
 
 /// [`Replica::apply`].
-pub fn apply_with_difference(
+pub fn apply_with_difference<'u>(
     replica: &mut Replica,
     now_ms: u64,
-    unit: &Unit,
-    difference: &mut Difference,
+    unit: &'u Unit,
+    difference: &mut Difference<'u>,
 ) -> Result<Applied, Refusal> {
+    if let Some(direct) = difference.direct_of(replica, unit) {
+        let applied = replica.apply(now_ms, unit)?;
+        if applied == Applied::Now {
+            difference.direct.push(direct);
+        }
+        return Ok(applied);
+    }
     for (stamp, effect) in unit.stamped() {
         match effect {
             Effect::Key { database, name, change } => {
@@ -313,7 +355,7 @@ pub fn merge_with_difference(
     replica: &mut Replica,
     now_ms: u64,
     theirs: &State,
-    difference: &mut Difference,
+    difference: &mut Difference<'_>,
 ) -> Result<(), Refusal> {
     for (database, name) in replica.state.keys.names().chain(theirs.keys.names()) {
         difference.note_whole(replica, database, &Name::from(name));
@@ -389,7 +431,7 @@ mod tests {
             };
             assert_eq!(parts.len(), 2);
             assert!(format!("{view:?}").len() < 200, "{view:?}");
-            let requests = difference.finish(&two);
+            let requests = difference.requests(&two);
             let words: usize = requests.iter().map(|request| request.args.len()).sum();
             assert!(words < 12, "{requests:?}");
         }
@@ -414,7 +456,7 @@ mod tests {
             let mut difference = Difference::default();
             let unit = one.execute(NOW, |transaction| write(transaction, &name, index)).unwrap().unwrap();
             apply_with_difference(&mut two, NOW, &unit, &mut difference).unwrap();
-            let requests = difference.finish(&two);
+            let requests = difference.requests(&two);
             let words: usize = requests.iter().map(|request| request.args.len()).sum();
             assert!((5..12).contains(&words), "{requests:?}");
             assert!(requests.iter().all(|request| request.args[0] != b"DEL"), "{requests:?}");

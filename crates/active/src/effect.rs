@@ -7,10 +7,15 @@
 //! the last two a receiver applies each unit once, in each region's order, and never before one
 //! that its region had seen, whatever way units take.
 
+use smallvec::SmallVec;
+
 use crate::Name;
 use crate::change::{Change, SeenAt};
 use crate::stamp::{Region, Stamp};
 use crate::vector::{Run, Vector};
+
+/// Nearly always one.
+pub type Effects = SmallVec<[Effect; 1]>;
 
 #[derive(Clone, PartialEq, Debug)]
 pub struct Unit {
@@ -20,7 +25,7 @@ pub struct Unit {
     pub starts_run: bool,
     /// What the region had applied, except of the run itself.
     pub seen: Vector,
-    pub effects: Vec<Effect>,
+    pub effects: Effects,
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -46,6 +51,14 @@ pub struct FlushSeen {
 }
 
 impl Effect {
+    /// The key that it is about, if it is one.
+    pub fn key(&self) -> Option<(u32, &Name)> {
+        match self {
+            Effect::Key { database, name, .. } => Some((*database, name)),
+            Effect::Flush { .. } => None,
+        }
+    }
+
     /// The database that it is about, if it is one.
     pub fn database(&self) -> Option<u32> {
         match self {

@@ -5,6 +5,8 @@
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use smallvec::SmallVec;
+
 use crate::cell::{At, Sides};
 use crate::change::{Change, Kind, SeenAt};
 use crate::database::{Database, KeyRef};
@@ -13,6 +15,7 @@ use crate::key::Key;
 use crate::rules::Rules;
 use crate::saving::Saving;
 use crate::stored::{Stored, load_len};
+use crate::vector::Seen;
 use crate::{Bytes, Name};
 
 /// A database and a name.
@@ -45,9 +48,29 @@ impl Keys {
         self.all.get(&database)?.get(name)
     }
 
+    /// Prefetches what there is of some keys, if they are plain strings.
+    pub fn prefetch<'n>(&self, names: impl Iterator<Item = (u32, &'n [u8])>) {
+        let places = names.filter_map(|(database, name)| {
+            let plain = &self.all.get(&database)?.plain;
+            Some((plain, plain.prefetch_place(name)?))
+        });
+        let places: SmallVec<[_; 64]> = places.collect();
+        places.into_iter().for_each(|(plain, block)| plain.prefetch_entries(block));
+    }
+
     /// Whether a key is a string that has been written once, so that a write sees all of it.
     pub fn is_plain(&self, database: u32, name: &[u8]) -> bool {
         self.all.get(&database).is_some_and(|keys| keys.plain.get(name).is_some())
+    }
+
+    /// Whether a write of a whole string that has seen so much replaces all that there is of a key:
+    /// a string that has been written once, or nothing.
+    pub fn is_replaced(&self, database: u32, name: &[u8], seen: &Seen) -> bool {
+        let Some(keys) = self.all.get(&database) else { return true };
+        match keys.plain.get(name) {
+            Some(plain) => seen.covers(plain.stamp),
+            None => !keys.others.has(name),
+        }
     }
 
     /// All keys of all databases, in no order.
@@ -100,7 +123,9 @@ impl Keys {
                 if let Change::String(change) = change
                     && keys.write_plain(at, name, change)
                 {
-                    return self.note(*database, name, false);
+                    // It has no garbage; if it had some once, that is looked for in vain.
+                    self.changes += 1;
+                    return;
                 }
                 let lost_before = at.lost.get();
                 let (has_garbage, hidden) = keys.change(name, |key| {

@@ -10,7 +10,7 @@ use crate::amount::Amount;
 use crate::cell::{At, Cell, CellChange, Time};
 use crate::change::Change;
 use crate::database::{KeyRef, ValueRef};
-use crate::effect::{Effect, FlushSeen, Unit};
+use crate::effect::{Effect, Effects, FlushSeen, Unit};
 use crate::place::Side;
 use crate::replica::{Refusal, Replica};
 use crate::stamp::Stamp;
@@ -26,7 +26,7 @@ pub struct Transaction<'a> {
     now_ms: u64,
     /// Of the next effect.
     next: Stamp,
-    effects: Vec<Effect>,
+    effects: Effects,
 }
 
 impl Replica {
@@ -43,7 +43,7 @@ impl Replica {
             return Err(Refusal::Ceiling);
         }
         let first = self.clock.clone().tick(now_ms, 1, &rules);
-        let mut transaction = Transaction { replica: self, now_ms, next: first, effects: Vec::new() };
+        let mut transaction = Transaction { replica: self, now_ms, next: first, effects: Effects::new() };
         body(&mut transaction);
         let Transaction { effects, next, .. } = transaction;
         if effects.is_empty() {

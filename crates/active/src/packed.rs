@@ -12,6 +12,8 @@
 
 use std::ops::Range;
 
+use braid_base::prefetch::{CACHE_LINE, prefetch};
+
 /// See the module. `ORDERED`: by name.
 #[derive(Clone, Default)]
 pub(crate) struct Block<const ORDERED: bool>(Vec<u8>);
@@ -96,6 +98,11 @@ impl<const ORDERED: bool> Block<ORDERED> {
     /// Bytes of its entries.
     pub fn len(&self) -> usize {
         self.0.len()
+    }
+
+    /// Prefetches its entries.
+    pub fn prefetch(&self) {
+        self.0.chunks(CACHE_LINE).for_each(|line| prefetch(line.as_ptr()));
     }
 
     pub fn iter(&self) -> impl Iterator<Item = Entry<'_>> {

@@ -9,6 +9,8 @@ use std::cell::RefCell;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 
+use braid_base::prefetch::prefetch;
+
 use crate::linear;
 use crate::packed::{Entry, Place};
 use crate::stamp::Stamp;
@@ -19,7 +21,7 @@ type Block = crate::packed::Block<false>;
 /// long to change.
 const LEN_MAX: usize = 512;
 /// Entries of a block, on the average.
-const FILL: usize = 12;
+const FILL: usize = 8;
 /// Bytes of a stamp or time.
 const WORD: usize = 8;
 
@@ -90,6 +92,18 @@ impl Plains {
             last.is_current = true;
         }
         (last.block, last.place.clone())
+    }
+
+    /// Prefetches a block's place, and answers which it is.
+    pub fn prefetch_place(&self, name: &[u8]) -> Option<usize> {
+        let block = (!self.blocks.is_empty()).then(|| self.block_among(name, self.blocks.len()))?;
+        prefetch(&self.blocks[block]);
+        Some(block)
+    }
+
+    /// Prefetches its entries.
+    pub fn prefetch_entries(&self, block: usize) {
+        self.blocks[block].prefetch();
     }
 
     pub fn blocks(&self) -> usize {

@@ -16,7 +16,7 @@ use crate::cell::{At, Sides};
 use crate::change::Kind;
 use crate::clock::{Clock, TooFarAhead};
 use crate::database::{KeyRef, ValueRef};
-use crate::effect::{Effect, Unit};
+use crate::effect::{Effect, Effects, Unit};
 use crate::ended::Ended;
 use crate::keys::Keys;
 use crate::rules::Rules;
@@ -159,7 +159,7 @@ impl Replica {
             previous: last,
             starts_run: true,
             seen: replica.state.vector.clone(),
-            effects: Vec::new(),
+            effects: Effects::new(),
         };
         replica.state.vector.add(Run { start: last, last: first });
         Ok((replica, Some(unit)))
@@ -219,9 +219,21 @@ impl Replica {
         ended.is_none_or(|ended| value.shows_beside(ended)).then_some(value)
     }
 
+    /// Prefetches keys that are about to be looked at.
+    pub fn prefetch<'n>(&self, names: impl Iterator<Item = (u32, &'n [u8])>) {
+        self.state.keys.prefetch(names);
+    }
+
     /// Whether a key is a string that has been written once, and shows: a write sees all of it.
     pub(crate) fn is_plain(&self, database: u32, name: &[u8]) -> bool {
         self.state.keys.is_plain(database, name) && self.ended.of(database, name).is_none()
+    }
+
+    /// Whether a unit that writes a whole string replaces all that there is of a key.
+    pub(crate) fn writes_plain(&self, unit: &Unit, database: u32, name: &[u8]) -> bool {
+        let Some(run) = unit.run(&self.state.vector) else { return false };
+        let seen = Seen { others: &unit.seen, own: Run { start: run.start, last: unit.first.before() } };
+        self.state.keys.is_replaced(database, name, &seen) && self.ended.of(database, name).is_none()
     }
 
     /// All keys that are there, whether or not the keyspace has ended them: database, name, value,

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use smallvec::SmallVec;
+
 /// What has a form in a saved state.
 pub trait Stored: Sized {
     fn store(&self, out: &mut Vec<u8>);
@@ -123,7 +125,7 @@ macro_rules! sequence {
         })*
     };
 }
-sequence!(Vec<T>, Box<[T]>);
+sequence!(Vec<T>, Box<[T]>, SmallVec<[T; 4]>);
 
 impl<A: Stored, B: Stored> Stored for (A, B) {
     fn store(&self, out: &mut Vec<u8>) {

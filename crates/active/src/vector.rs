@@ -8,6 +8,8 @@
 //! it can have given (its ceiling, kept on disk), and a vector holds, for each region, the
 //! stretches `(start, last]` of its runs; nearly always one.
 
+use smallvec::SmallVec;
+
 use crate::stamp::{Region, Stamp};
 use crate::stored::stored;
 
@@ -27,8 +29,8 @@ impl Run {
 /// A set of effects: prefixes of runs.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Vector {
-    /// By region, then by start.
-    runs: Vec<Run>,
+    /// By region, then by start. Each unit carries a vector; most systems have few regions.
+    runs: SmallVec<[Run; 4]>,
 }
 
 impl Vector {

@@ -29,7 +29,14 @@ pub enum DecodeError {
 }
 
 pub fn encode(unit: &Unit) -> Vec<u8> {
-    writer::encode(unit)
+    let mut out = Vec::new();
+    encode_into(unit, &mut out);
+    out
+}
+
+/// Adds a unit's bytes to some.
+pub fn encode_into(unit: &Unit, out: &mut Vec<u8>) {
+    writer::encode(unit, out);
 }
 
 pub fn decode(bytes: &[u8]) -> Result<Unit, DecodeError> {

@@ -114,8 +114,8 @@ impl Server {
         self.check("a value");
     }
 
-    fn run_difference(&mut self, now: u64, difference: Difference) {
-        for request in difference.finish(&self.shadow) {
+    fn run_difference(&mut self, now: u64, difference: Difference<'_>) {
+        for request in difference.requests(&self.shadow) {
             let args: Vec<&[u8]> = request.args.iter().map(|arg| &arg[..]).collect();
             let one = [Request { database: request.database, args: &args }];
             translate(&mut self.keyspace, &NoValues, now, &one).expect("a plain request");

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Requests of the journal, one by one. What is not known here is compared with the keyspace.
 
+use smallvec::SmallVec;
+
 use super::{EVICTED, EXPIRED, Reason, Request, Values, lists, number};
 use crate::amount::Amount;
 use crate::cell::Time;
@@ -42,7 +44,8 @@ pub(super) fn translate(
     request: &Request<'_>,
 ) -> Outcome {
     let Some((name, args)) = request.args.split_first() else { return Ok(()) };
-    let upper = name.to_ascii_uppercase();
+    let mut upper = SmallVec::<[u8; 32]>::from_slice(name);
+    upper.make_ascii_uppercase();
     let database = request.database;
     match &upper[..] {
         b"SELECT" | b"MULTI" | b"EXEC" | b"PING" | b"PUBLISH" | b"SPUBLISH" | b"SCRIPT" | b"FUNCTION" => {

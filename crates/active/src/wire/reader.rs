@@ -6,7 +6,7 @@ use super::{STEPS_MAX, VERSION, tag};
 use crate::amount::Amount;
 use crate::cell::{CellChange, Time};
 use crate::change::{Change, Kind, SeenAt};
-use crate::effect::{Effect, FlushSeen, Unit};
+use crate::effect::{Effects, Effect, FlushSeen, Unit};
 use crate::hyperloglog::{RANK_MAX, REGISTERS};
 use crate::place::{Place, Side, Step};
 use crate::stamp::{Region, Stamp};
@@ -50,7 +50,7 @@ pub fn decode(bytes: &[u8]) -> Result<Unit> {
     let starts_run = distance & 1 == 1;
     let seen = reader.vector()?;
     let count = reader.count(1)?;
-    let mut effects: Vec<Effect> = Vec::with_capacity(count);
+    let mut effects = Effects::with_capacity(count);
     let mut key: Option<(u32, Name)> = None;
     for _ in 0..count {
         effects.push(reader.effect(&mut key)?);

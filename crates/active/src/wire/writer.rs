@@ -12,13 +12,14 @@ use crate::stream::{GroupChange, Id, StreamChange};
 use crate::tally::SeenTally;
 use crate::{Bytes, Name};
 
-struct Writer {
-    out: Vec<u8>,
+struct Writer<'o> {
+    out: &'o mut Vec<u8>,
     first: Stamp,
 }
 
-pub fn encode(unit: &Unit) -> Vec<u8> {
-    let mut writer = Writer { out: vec![VERSION], first: unit.first };
+pub fn encode(unit: &Unit, out: &mut Vec<u8>) {
+    out.push(VERSION);
+    let mut writer = Writer { out, first: unit.first };
     writer.out.extend(unit.first.word().to_le_bytes());
     let distance = unit.first.position() - unit.previous.position();
     writer.number(u128::from(distance) << 1 | u128::from(unit.starts_run));
@@ -59,7 +60,6 @@ pub fn encode(unit: &Unit) -> Vec<u8> {
             }
         }
     }
-    writer.out
 }
 
 fn tag_of(change: &Change) -> u8 {
@@ -81,7 +81,7 @@ fn tag_of(change: &Change) -> u8 {
     }
 }
 
-impl Writer {
+impl Writer<'_> {
     fn number(&mut self, mut number: u128) {
         while number >= 0x80 {
             self.out.push(number as u8 | 0x80);
@@ -149,7 +149,7 @@ impl Writer {
         seen.iter().for_each(|one| self.seen_at(one));
     }
 
-    fn cell<V>(&mut self, change: &CellChange<V>, value: impl FnOnce(&mut Writer, &V)) {
+    fn cell<V>(&mut self, change: &CellChange<V>, value: impl FnOnce(&mut Self, &V)) {
         match change {
             CellChange::Put { value: new, time, seen } => {
                 self.out.push(if time.is_some() { tag::CELL_PUT_UNTIL } else { tag::CELL_PUT });
@@ -177,7 +177,7 @@ impl Writer {
     }
 
     fn change(&mut self, change: &Change) {
-        let text = |writer: &mut Writer, value: &Bytes| writer.bytes(value);
+        let text = |writer: &mut Self, value: &Bytes| writer.bytes(value);
         match change {
             Change::Remove { seen } => self.all_seen_at(seen),
             Change::Clear { kind, seen } => {

@@ -36,6 +36,8 @@ const WAIT_MS: i64 = 1000;
 const APPLY: Duration = Duration::from_millis(50);
 const BYTES_MIN: usize = 64 << 10;
 const BYTES_MAX: usize = 1 << 20;
+/// Parts of an answer to PULL before the units.
+const BEFORE_UNITS: usize = 5;
 /// Longest text or piece that is believed.
 const BULK_MAX: usize = 1 << 30;
 const DURING: &str = "talking to an active-active peer";
@@ -258,13 +260,14 @@ impl Link<'_> {
             &numbers[3],
         ];
         peer.send(&words.map(str::as_bytes))?;
-        let parts = self.reply(peer)?;
+        let mut parts = self.reply(peer)?;
         // What a peer sends that is not wanted any more would come as a surprise.
         if self.is_called_off() {
             return Err(LinkError::CalledOff);
         }
         let wrong = || garbage("a wrong answer to ACTIVE PULL");
-        let [word, next, on_disk, members, applied, units @ ..] = &parts[..] else { return Err(wrong()) };
+        let units = parts.split_off(parts.len().min(BEFORE_UNITS));
+        let [word, next, on_disk, members, applied] = &parts[..] else { return Err(wrong()) };
         let table = on_disk.text().and_then(parse_table).ok_or_else(wrong)?;
         let members = members.text().and_then(parse_members).ok_or_else(wrong)?;
         applied.text().and_then(super::codec::parse_vector).ok_or_else(wrong)?;
@@ -297,15 +300,15 @@ impl Link<'_> {
         Ok(())
     }
 
-    fn take_units(&self, parts: &[Part]) -> Result<(), LinkError> {
+    fn take_units(&self, parts: Vec<Part>) -> Result<(), LinkError> {
         if parts.is_empty() {
             return Ok(());
         }
-        let units = parts.iter().map(|part| match part {
+        let units = parts.into_iter().map(|part| match part {
             Part::Bulk(bytes) => {
-                let unit = wire::decode(bytes).map_err(|error| garbage(error.to_string()))?;
+                let unit = wire::decode(&bytes).map_err(|error| garbage(error.to_string()))?;
                 self.check_database(unit.effects.iter().filter_map(Effect::database).max())?;
-                Ok((unit, UnitBytes::from(&bytes[..])))
+                Ok((unit, UnitBytes::from(bytes)))
             }
             Part::Integer(_) => Err(garbage("a number in place of a unit")),
         });

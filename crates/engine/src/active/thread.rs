@@ -35,6 +35,9 @@ use crate::dispatch::replay::{Replay, Source};
 use crate::engine::Engine;
 use crate::worker::Worker;
 
+/// Between the begins of two turns while clients write: what comes meanwhile goes to the log and to
+/// peers at once, and peers stop the world once for it.
+const GATHER: Duration = Duration::from_millis(1);
 /// How long the thread sleeps when something may come soon, and when nothing has for a while.
 const SHORT: Duration = Duration::from_millis(1);
 const LONG: Duration = Duration::from_millis(5);
@@ -208,6 +211,7 @@ impl<'e> Thread<'e> {
 
     fn run(mut self, inbox: &Receiver<Order>) {
         loop {
+            let turn = Instant::now();
             self.active.on_disk.take_question();
             let has_moved = self.read_journal();
             self.throttle();
@@ -221,7 +225,8 @@ impl<'e> Thread<'e> {
             }
             let has_more = self.work_in_pieces();
             let pause = match self.last_active.elapsed() < BUSY_FOR || self.saving.is_some() {
-                _ if has_moved || has_more => Duration::ZERO,
+                _ if has_more => Duration::ZERO,
+                _ if has_moved => GATHER.saturating_sub(turn.elapsed()),
                 true => SHORT,
                 false => LONG,
             };
@@ -281,18 +286,20 @@ impl<'e> Thread<'e> {
         }
     }
 
-    /// Keeps a unit that is in the shadow now.
-    fn keep(&mut self, first: Stamp, bytes: &[u8]) {
+    /// Keeps a unit that is in the shadow now; `write` adds its bytes.
+    fn keep(&mut self, first: Stamp, write: impl FnOnce(&mut Vec<u8>)) {
         let Some(run) = self.replica.vector().run_of(first) else { return };
+        let start = self.pending_bytes.len();
+        write(&mut self.pending_bytes);
+        let bytes = &self.pending_bytes[start..];
         self.files.append(bytes);
-        self.pending_bytes.extend_from_slice(bytes);
         self.pending.push(Pending { first, run, len: bytes.len() });
     }
 
     /// Keeps a unit of this server.
     fn keep_own(&mut self, unit: &Unit) {
         self.active.figures.own.fetch_add(1, Relaxed);
-        self.keep(unit.first, &wire::encode(unit));
+        self.keep(unit.first, |bytes| wire::encode_into(unit, bytes));
     }
 
     /// Brings units that wait for it to the log, and from there to the outbox.

@@ -8,16 +8,18 @@ use braid_active::difference::{
     Difference, OwnedRequest, apply_with_difference, merge_with_difference, whole,
 };
 use braid_active::effect::Unit;
-use braid_active::replica::State;
+use braid_active::replica::{Replica, State};
 use braid_active::translate::{agree, shown};
 use braid_active::view::Shown;
 use braid_active::{Applied, Name, Refusal};
 use braid_base::clock::unix_ms;
 use braid_base::gate::World;
 use braid_clients::attention::{JOURNAL_FULL, SNAPSHOT_FULL};
+use braid_journal::push_select;
 use braid_keyspace::Txn;
 use braid_keyspace::txn::NOTHING_EXPIRED;
 use braid_resp::request;
+use smallvec::SmallVec;
 
 use super::Thread;
 use crate::active::keys::{KeyName, all_keys, requests_of, shown_by};
@@ -145,9 +147,12 @@ impl Thread<'_> {
         }
         self.in_world(|thread, txn| {
             thread.engine.keyspace.journal.forget_database();
-            let flush = OwnedRequest { database: 0, args: vec![b"FLUSHALL".to_vec()] };
-            let requests: Vec<OwnedRequest> = std::iter::once(flush).chain(whole(&thread.replica)).collect();
-            thread.run_requests(txn, &requests);
+            thread.run_requests(txn, |replica, run| {
+                run(0, &[b"FLUSHALL"]);
+                for OwnedRequest { database, args } in whole(replica) {
+                    run(database, &args.iter().map(Vec::as_slice).collect::<Vec<_>>());
+                }
+            });
         });
     }
 
@@ -161,6 +166,7 @@ impl Thread<'_> {
                     while start.elapsed() < APPLY
                         && let Some(some) = left.next()
                     {
+                        thread.prefetch(some);
                         for (unit, bytes) in some {
                             thread.merge_unit(now_ms, unit, bytes, difference)?;
                         }
@@ -174,12 +180,29 @@ impl Thread<'_> {
         Ok(())
     }
 
-    fn merge_unit(&mut self, now_ms: u64, unit: &Unit, bytes: &[u8], difference: &mut Difference) -> Merged {
+    /// Prefetches what units are about, in the shadow and in the keyspace.
+    fn prefetch(&self, units: &[(Unit, UnitBytes)]) {
+        let keyspace = &self.engine.keyspace;
+        let names = || units.iter().filter_map(|(unit, _)| unit.effects.first()?.key());
+        let hashed = names().map(|(database, name)| (database, keyspace.hash(name)));
+        let hashed: SmallVec<[(u32, u64); UNITS]> = hashed.collect();
+        hashed.iter().for_each(|(database, hash)| keyspace.prefetch_bucket(*database, *hash));
+        self.replica.prefetch(names().map(|(database, name)| (database, &name[..])));
+        hashed.iter().for_each(|(database, hash)| keyspace.prefetch_entry(*database, *hash));
+    }
+
+    fn merge_unit<'u>(
+        &mut self,
+        now_ms: u64,
+        unit: &'u Unit,
+        bytes: &[u8],
+        difference: &mut Difference<'u>,
+    ) -> Merged {
         let figures = &self.active.figures;
         match apply_with_difference(&mut self.replica, now_ms, unit, difference) {
             Ok(Applied::Now) => {
                 figures.merged.fetch_add(1, Relaxed);
-                self.keep(unit.first, bytes);
+                self.keep(unit.first, |pending| pending.extend_from_slice(bytes));
                 Ok(())
             }
             Ok(Applied::Known) => {
@@ -209,54 +232,49 @@ impl Thread<'_> {
     }
 
     /// Does something to the shadow, and the difference to the keyspace.
-    fn with_difference(
+    fn with_difference<'u>(
         &mut self,
         txn: &mut Txn<'_>,
-        work: impl FnOnce(&mut Self, u64, &mut Difference) -> Merged,
+        work: impl FnOnce(&mut Self, u64, &mut Difference<'u>) -> Merged,
     ) -> Merged {
         let now_ms = unix_ms() as u64;
         let mut difference = Difference::default();
         let outcome = work(self, now_ms, &mut difference);
-        let requests = difference.finish(&self.replica);
-        self.run_requests(txn, &requests);
+        self.run_requests(txn, |replica, run| difference.finish(replica, run));
         outcome
     }
 
     /// Runs requests in the keyspace, and journals them as one unit for others than this thread.
-    fn run_requests(&mut self, txn: &mut Txn<'_>, requests: &[OwnedRequest]) {
-        if requests.is_empty() {
-            return;
-        }
-        let engine = self.engine;
+    fn run_requests(
+        &mut self,
+        txn: &mut Txn<'_>,
+        requests: impl FnOnce(&Replica, &mut dyn FnMut(u32, &[&[u8]])),
+    ) {
+        let Thread { engine, replica, replay, .. } = self;
         let journals = &engine.keyspace.settings.journals;
         // What runs here is not journalled command by command.
         let uses = journals.swap(0, Relaxed);
         let is_journalled = uses & !FOR_ACTIVE != 0;
         let mut bytes = Vec::new();
-        if is_journalled {
-            push_selection(&mut bytes, requests[0].database);
-            request::push(&mut bytes, &[b"MULTI"]);
-        }
-        let mut selected = requests[0].database;
-        self.replay.select(selected);
-        let mut args: Vec<&[u8]> = Vec::new();
-        for one in requests {
-            args.clear();
-            args.extend(one.args.iter().map(|arg| &arg[..]));
-            if one.database != selected {
-                selected = one.database;
-                self.replay.select(selected);
+        let mut selected = None;
+        requests(replica, &mut |database, args| {
+            let is_first = selected.is_none();
+            if selected.replace(database) != Some(database) {
+                replay.select(database);
                 if is_journalled {
-                    push_selection(&mut bytes, selected);
+                    push_select(&mut bytes, database);
                 }
             }
-            self.replay.run_streamed(engine, txn, &args);
-            if is_journalled {
-                request::push(&mut bytes, &args);
+            if is_first && is_journalled {
+                request::push(&mut bytes, &[b"MULTI"]);
             }
-        }
+            replay.run_streamed(engine, txn, args);
+            if is_journalled {
+                request::push(&mut bytes, args);
+            }
+        });
         journals.store(uses, Relaxed);
-        if is_journalled {
+        if !bytes.is_empty() {
             request::push(&mut bytes, &[b"EXEC"]);
             let (journal, context) = (&engine.keyspace.journal, &mut *txn.context);
             journal.append_received(context.slot, &mut context.journal, &bytes, false);
@@ -264,8 +282,4 @@ impl Thread<'_> {
             self.own_until = journal.end();
         }
     }
-}
-
-fn push_selection(bytes: &mut Vec<u8>, db: u32) {
-    braid_journal::push_select(bytes, db);
 }

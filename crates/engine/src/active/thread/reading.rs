@@ -9,17 +9,20 @@ use braid_base::clock::unix_ms;
 use braid_keyspace::journal::{Loss, loss_of};
 use braid_replication::link::units::{StreamRequest, Units};
 use braid_spec::{Behavior, KeyFlags, Scope, keys};
+use smallvec::SmallVec;
 
 use super::Thread;
 use crate::dispatch::replay::command_of;
 
 /// Bytes of the journal that are looked at at once.
 const READ_BYTES: usize = 256 << 10;
+/// Requests whose keys are prefetched together.
+const PREFETCHED: usize = 32;
 /// Problems that are told one by one.
 const PROBLEMS_TOLD: u64 = 16;
 
 /// A request as it is translated.
-type Args<'b> = Vec<&'b [u8]>;
+type Args<'b> = SmallVec<[&'b [u8]; 8]>;
 
 impl Thread<'_> {
     /// Reads a part of the journal. True if there may be more.
@@ -52,7 +55,14 @@ impl Thread<'_> {
             return true;
         }
         let mut rest = units.requests();
+        let mut prefetched = rest;
         while let Some(last) = rest.iter().position(|request| request.ends_unit) {
+            if prefetched.len() >= rest.len() {
+                let (some, later) = prefetched.split_at(prefetched.len().min(PREFETCHED));
+                let keys = some.iter().filter_map(|request| units.args(request, &buffer).nth(1));
+                self.replica.prefetch(keys.map(|key| (self.db, key)));
+                prefetched = later;
+            }
             self.translate_unit(&units, &rest[..=last], &buffer);
             rest = &rest[last + 1..];
         }
@@ -64,7 +74,7 @@ impl Thread<'_> {
     }
 
     fn translate_unit(&mut self, units: &Units, requests: &[StreamRequest], buffer: &[u8]) {
-        let mut all: Vec<(u32, Args<'_>)> = Vec::with_capacity(requests.len());
+        let mut all: SmallVec<[(u32, Args<'_>); 1]> = SmallVec::with_capacity(requests.len());
         for request in requests {
             let mut args: Args<'_> = units.args(request, buffer).collect();
             let command = command_of(self.engine, &args);
@@ -83,7 +93,7 @@ impl Thread<'_> {
         if all.is_empty() {
             return;
         }
-        let requests: Vec<Request<'_>> =
+        let requests: SmallVec<[Request<'_>; 1]> =
             all.iter().map(|(database, args)| Request { database: *database, args }).collect();
         if let Some(problem) = self.translate(&requests) {
             self.note_dirty(&problem, &all);
