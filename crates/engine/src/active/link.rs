@@ -36,6 +36,9 @@ const WAIT_MS: i64 = 1000;
 const APPLY: Duration = Duration::from_millis(50);
 const BYTES_MIN: usize = 64 << 10;
 const BYTES_MAX: usize = 1 << 20;
+/// Between two questions that are answered with units: many small answers would cost both servers
+/// more than they save peers of lag.
+const GATHER: Duration = Duration::from_millis(1);
 /// Parts of an answer to PULL before the units.
 const BEFORE_UNITS: usize = 5;
 /// Longest text or piece that is believed.
@@ -259,6 +262,7 @@ impl Link<'_> {
             &numbers[2],
             &numbers[3],
         ];
+        let asked = Instant::now();
         peer.send(&words.map(str::as_bytes))?;
         let mut parts = self.reply(peer)?;
         // What a peer sends that is not wanted any more would come as a surprise.
@@ -279,7 +283,14 @@ impl Link<'_> {
         }
         match word.text() {
             Some("copy") => self.copy(peer).map(|()| 0),
-            Some("units") => self.take_units(units).map(|()| next),
+            Some("units") => {
+                let has_units = !units.is_empty();
+                self.take_units(units)?;
+                if has_units {
+                    std::thread::sleep(GATHER.saturating_sub(asked.elapsed()));
+                }
+                Ok(next)
+            }
             _ => Err(wrong()),
         }
     }
