@@ -30,7 +30,7 @@ super::directives! {
     /// writes wait for it; 0: they never wait. A peer that is away, or comes back, is not waited
     /// for.
     active_lag_max_ms: u64 =>
-        integer("active-lag-max", || 100, 0, LONG_MAX, Unit::Milliseconds)
+        integer("active-lag-max", || 20, 0, LONG_MAX, Unit::Milliseconds)
             .only_with(&["active-replica"]);
 
     /// Bytes of effects kept in memory for peers that were away; those that lack more get a full

@@ -33,7 +33,7 @@ const RETRY_MAX: Duration = Duration::from_secs(5);
 const WAIT_MS: i64 = 1000;
 /// Bytes of units that are asked for at once: as many as are applied in this time, since nothing is
 /// asked meanwhile, within these bounds.
-const APPLY: Duration = Duration::from_millis(50);
+const APPLY: Duration = Duration::from_millis(10);
 const BYTES_MIN: usize = 64 << 10;
 const BYTES_MAX: usize = 1 << 20;
 /// Between two questions that are answered with units: many small answers would cost both servers
