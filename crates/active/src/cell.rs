@@ -198,6 +198,16 @@ pub enum CellChange<V> {
     Live(Time),
 }
 
+impl<V> CellChange<V> {
+    /// The value that it writes, if that is all it does.
+    pub(crate) fn written(&self) -> Option<&V> {
+        match self {
+            CellChange::Put { value, time: None, seen } if seen.is_empty() => Some(value),
+            _ => None,
+        }
+    }
+}
+
 /// A value with its marks.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Cell<V> {

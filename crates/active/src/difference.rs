@@ -21,13 +21,13 @@ use crate::ended::EndedOfKey;
 use crate::list::List;
 use crate::place::{Place, Side, Step};
 use crate::replica::{Applied, Refusal, Replica, State};
-use crate::requests::Requests;
+use crate::requests::{Requests, score_text};
 use crate::stamp::Stamp;
 use crate::stream::StreamChange;
 use crate::translate::shown;
 use crate::value::Value;
 use crate::view::{Part, Shown, Until, View};
-use crate::{Bytes, Name};
+use crate::{Bytes, Name, string};
 
 /// A plain request for the keyspace.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -59,12 +59,39 @@ struct Touched {
     ended: Option<EndedOfKey>,
 }
 
-/// A write of one region that replaces the whole of a plain string, or makes one: most are.
+/// A write that replaces all that there was of a string or an element, or makes it, and an
+/// increment of a string: what most writes are. The keyspace has only to be told of it.
 #[derive(Debug)]
 struct Direct<'u> {
     database: u32,
     name: &'u Name,
-    value: &'u Bytes,
+    written: Written<'u>,
+}
+
+#[derive(Debug)]
+enum Written<'u> {
+    String(&'u Bytes),
+    /// What it has become.
+    Sum,
+    Field(&'u Bytes, &'u Bytes),
+    Member(&'u Bytes),
+    Score(&'u Bytes, f64),
+}
+
+impl<'u> Written<'u> {
+    fn of(change: &'u Change) -> Option<Written<'u>> {
+        Some(match change {
+            Change::String(CellChange::Add { .. }) => Written::Sum,
+            Change::String(change) => Written::String(change.written()?),
+            Change::Hash(field, change) => Written::Field(field, change.written()?),
+            Change::Set(member, change) => {
+                change.written()?;
+                Written::Member(member)
+            }
+            Change::SortedSet(member, change) => Written::Score(member, *change.written()?),
+            _ => return None,
+        })
+    }
 }
 
 /// Keys that were touched, with what they showed before.
@@ -103,16 +130,13 @@ impl<'u> Difference<'u> {
         self.direct.is_empty() && self.touched.is_empty()
     }
 
-    /// The write that a unit is, if it is one, and the keyspace has only to be told of it.
+    /// The write that a unit is, if it is such a one.
     fn direct_of(&self, replica: &Replica, unit: &'u Unit) -> Option<Direct<'u>> {
-        let [Effect::Key { database, name, change: Change::String(change) }] = &unit.effects[..] else {
-            return None;
-        };
-        let CellChange::Put { value, time: None, seen } = change else { return None };
-        let is_whole = seen.is_empty()
-            && replica.writes_plain(unit, *database, name)
+        let [Effect::Key { database, name, change }] = &unit.effects[..] else { return None };
+        let written = Written::of(change)?;
+        let is_direct = replica.is_replaced_by(unit, *database, name, change)
             && !self.touched.contains_key(&(*database, name.clone()));
-        is_whole.then_some(Direct { database: *database, name, value })
+        is_direct.then_some(Direct { database: *database, name, written })
     }
 
     /// Notes what a key shows, unless that has been noted.
@@ -200,8 +224,23 @@ impl<'u> Difference<'u> {
 
     /// Runs the requests, in order, each in its database.
     pub fn finish(self, replica: &Replica, mut run: impl FnMut(u32, &[&[u8]])) {
-        for Direct { database, name, value } in self.direct {
-            run(database, &[b"SET", name, value]);
+        for Direct { database, name, written } in self.direct {
+            match written {
+                Written::String(value) => run(database, &[b"SET", name, value]),
+                Written::Sum => {
+                    // If something else shows by now, that was touched later.
+                    if let Some(Value::String(cell)) = replica.visible(database, name).as_deref()
+                        && let Some(text) = string::shown(cell)
+                    {
+                        run(database, &[b"SET", name, &text]);
+                    }
+                }
+                Written::Field(field, value) => run(database, &[b"HSET", name, field, value]),
+                Written::Member(member) => run(database, &[b"SADD", name, member]),
+                Written::Score(member, score) => {
+                    run(database, &[b"ZADD", name, score_text(score).as_bytes(), member]);
+                }
+            }
         }
         for ((database, name), touched) in self.touched {
             let mut requests = Requests::new(database);
@@ -420,17 +459,23 @@ mod tests {
                 (0..MANY).for_each(|number| write(transaction, &name, number));
             });
             two.apply(NOW, &unit.unwrap().unwrap()).unwrap();
+            let units: Vec<Unit> = (MANY..MANY + 2)
+                .map(|number| {
+                    one.execute(NOW, |transaction| write(transaction, &name, number)).unwrap().unwrap()
+                })
+                .collect();
             let mut difference = Difference::default();
-            for number in MANY..MANY + 2 {
-                let unit = one.execute(NOW, |transaction| write(transaction, &name, number));
-                apply_with_difference(&mut two, NOW, &unit.unwrap().unwrap(), &mut difference).unwrap();
+            for unit in &units {
+                apply_with_difference(&mut two, NOW, unit, &mut difference).unwrap();
             }
-            let touched = difference.touched.values().next().unwrap();
-            let Before::Parts { touched: parts, view, .. } = &touched.before else {
-                panic!("{:?}", touched.before)
-            };
-            assert_eq!(parts.len(), 2);
-            assert!(format!("{view:?}").len() < 200, "{view:?}");
+            assert_eq!(difference.direct.len() + 2 * difference.touched.len(), 2);
+            for touched in difference.touched.values() {
+                let Before::Parts { touched: parts, view, .. } = &touched.before else {
+                    panic!("{:?}", touched.before)
+                };
+                assert_eq!(parts.len(), 2);
+                assert!(format!("{view:?}").len() < 200, "{view:?}");
+            }
             let requests = difference.requests(&two);
             let words: usize = requests.iter().map(|request| request.args.len()).sum();
             assert!(words < 12, "{requests:?}");

@@ -66,6 +66,22 @@ impl Key {
         }
     }
 
+    /// The only value that there is, if it shows.
+    pub(crate) fn only(&self) -> Option<&Value> {
+        let [value] = &self.values[..] else { return None };
+        value.is_live().then_some(value)
+    }
+
+    pub(crate) fn has_times(&self) -> bool {
+        self.times.is_some()
+    }
+
+    /// [`Value::write_plain`] of the only value that there is.
+    pub(crate) fn write_plain(&mut self, at: &At, change: &Change) -> bool {
+        let [value] = &mut self.values[..] else { return false };
+        value.write_plain(at, change)
+    }
+
     /// The value that shows.
     pub(crate) fn into_value(mut self) -> Option<Value> {
         let index = self.values.iter().rposition(Value::is_live)?;

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use smallvec::SmallVec;
 
-use crate::cell::{At, Sides};
+use crate::cell::{At, CellChange, Sides};
 use crate::change::{Change, Kind, SeenAt};
 use crate::database::{Database, KeyRef};
 use crate::effect::{Effect, FlushSeen};
@@ -63,14 +63,20 @@ impl Keys {
         self.all.get(&database).is_some_and(|keys| keys.plain.get(name).is_some())
     }
 
-    /// Whether a write of a whole string that has seen so much replaces all that there is of a key:
-    /// a string that has been written once, or nothing.
-    pub fn is_replaced(&self, database: u32, name: &[u8], seen: &Seen) -> bool {
-        let Some(keys) = self.all.get(&database) else { return true };
-        match keys.plain.get(name) {
-            Some(plain) => seen.covers(plain.stamp),
-            None => !keys.others.has(name),
+    /// Whether a write that has seen so much replaces all that there is of a string or an element:
+    /// what has been written once, or nothing; or adds to a string that shows and has no time.
+    pub fn is_replaced(&self, database: u32, name: &[u8], change: &Change, seen: &Seen) -> bool {
+        let is_string = matches!(change, Change::String(CellChange::Put { .. }));
+        let Some(keys) = self.all.get(&database) else { return is_string };
+        if is_string {
+            return match keys.plain.get(name) {
+                Some(plain) => seen.covers(plain.stamp),
+                None => !keys.others.has(name),
+            };
         }
+        let Some(key) = keys.others.get(name) else { return false };
+        let adds = matches!(change, Change::String(_));
+        key.only().is_some_and(|value| value.is_replaced(change, seen)) && !(adds && key.has_times())
     }
 
     /// All keys of all databases, in no order.
@@ -126,6 +132,9 @@ impl Keys {
                     // It has no garbage; if it had some once, that is looked for in vain.
                     self.changes += 1;
                     return;
+                }
+                if keys.others.get_mut(name).is_some_and(|key| key.write_plain(at, change)) {
+                    return self.note(*database, name, false);
                 }
                 let lost_before = at.lost.get();
                 let (has_garbage, hidden) = keys.change(name, |key| {

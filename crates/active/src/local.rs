@@ -162,7 +162,10 @@ impl Transaction<'_> {
 
     pub fn hash_set(&mut self, database: u32, name: &Name, field: Bytes, value: Bytes, time: Option<u64>) {
         self.prepare(database, name);
-        let seen = self.hash_cell(database, name, &field).map_or_else(Vec::new, |cell| cell.seen());
+        let seen = match self.value(database, name).as_deref() {
+            Some(Value::Hash(hash)) => hash.seen(&field),
+            _ => Vec::new(),
+        };
         self.change(database, name, Change::Hash(field, CellChange::Put { value, time, seen }));
     }
 
@@ -227,9 +230,11 @@ impl Transaction<'_> {
 
     pub fn sorted_set_add(&mut self, database: u32, name: &Name, member: Bytes, score: f64) {
         self.prepare(database, name);
-        let cell = self.sorted_set_cell(database, name, &member);
         // What ZADD keeps of a member's time is the caller's to say again.
-        let seen = cell.map_or_else(Vec::new, |cell| cell.seen());
+        let seen = match self.value(database, name).as_deref() {
+            Some(Value::SortedSet(set)) => set.seen(&member),
+            _ => Vec::new(),
+        };
         let change = CellChange::Put { value: score, time: None, seen };
         self.change(database, name, Change::SortedSet(member, change));
     }

@@ -17,6 +17,7 @@ use crate::rules::Rules;
 use crate::stamp::Stamp;
 use crate::stored::{Stored, load_len, store_len};
 use crate::tally::SeenTally;
+use crate::vector::Seen;
 
 type Block = crate::packed::Block<true>;
 
@@ -150,13 +151,24 @@ impl Blocks {
         }
     }
 
-    fn put(&mut self, entry: Entry<'_>) {
-        let Some(block) = self.of_mut(entry.name) else { return };
-        block.put(entry);
-        if block.len() <= BLOCK_MAX {
-            return;
+    /// Adds an entry, or replaces the one of its name, if it may: false if not.
+    fn put_if(&mut self, entry: Entry<'_>, may: impl FnOnce(Option<Entry<'_>>) -> bool) -> bool {
+        let Some(block) = self.of_mut(entry.name) else { return false };
+        let place = block.place_of(entry.name);
+        if !may(block.at(&place)) {
+            return false;
         }
-        let is_last = block.iter().last().is_some_and(|last| last.name == entry.name);
+        block.put_at(&place, entry);
+        if block.len() > BLOCK_MAX {
+            self.split(entry.name);
+        }
+        true
+    }
+
+    /// Splits the block of a name that was put there.
+    fn split(&mut self, name: &[u8]) {
+        let Some(block) = self.of_mut(name) else { return };
+        let is_last = block.iter().last().is_some_and(|last| last.name == name);
         let Some(second) = block.split(is_last) else { return };
         let Some(name) = second.first_name().map(Bytes::from) else { return };
         if let Blocks::One(first) = self {
@@ -222,7 +234,32 @@ impl<V: Packed> Members<V> {
 
     fn put(&mut self, name: &[u8], cell: Cell<V>) {
         let (content, is_marked) = content_of(cell);
-        self.blocks.put(Entry { name, is_marked, content: &content });
+        self.blocks.put_if(Entry { name, is_marked, content: &content }, |_| true);
+    }
+
+    /// What a removal is to say that it saw of an element's increments.
+    pub fn seen(&self, element: &[u8]) -> Vec<SeenTally> {
+        let marked = self.blocks.of(element).and_then(|block| block.get(element));
+        let marked = marked.filter(|entry| entry.is_marked);
+        marked.map_or_else(Vec::new, |entry| cell_of::<V>(&entry).seen())
+    }
+
+    /// Whether a write that has seen so much replaces all that there is of an element: a value that
+    /// has been written once, or nothing.
+    pub fn is_replaced(&self, element: &[u8], seen: &Seen) -> bool {
+        let had = self.blocks.of(element).and_then(|block| block.get(element));
+        had.is_none_or(|had| stamp_of(&had).is_some_and(|stamp| seen.covers(stamp)))
+    }
+
+    /// Writes an element where nothing is, or a value that the write replaces: the usual case of
+    /// [`Members::apply`]. False if it is another case; nothing has changed then.
+    pub fn write_plain(&mut self, at: &At, element: &[u8], value: &V) -> bool {
+        let mut content = Vec::with_capacity(64);
+        content.extend(at.stamp.word().to_le_bytes());
+        value.pack(&mut content);
+        let entry = Entry { name: element, is_marked: false, content: &content };
+        self.blocks
+            .put_if(entry, |had| had.is_none_or(|had| stamp_of(&had).is_some_and(|stamp| at.removes(stamp))))
     }
 
     /// Changes one, and answers whether it holds garbage now.
@@ -346,7 +383,7 @@ impl<V: Packed> Stored for Members<V> {
 mod tests {
     use super::*;
     use crate::stamp::Region;
-    use crate::vector::{Run, Seen, Vector};
+    use crate::vector::{Run, Vector};
 
     fn stamp(position: u64) -> Stamp {
         Stamp::of(Region::new(1).unwrap(), position).unwrap()

@@ -13,7 +13,7 @@
 use std::cell::Cell;
 
 use crate::cell::{At, Sides};
-use crate::change::Kind;
+use crate::change::{Change, Kind};
 use crate::clock::{Clock, TooFarAhead};
 use crate::database::{KeyRef, ValueRef};
 use crate::effect::{Effect, Effects, Unit};
@@ -229,11 +229,12 @@ impl Replica {
         self.state.keys.is_plain(database, name) && self.ended.of(database, name).is_none()
     }
 
-    /// Whether a unit that writes a whole string replaces all that there is of a key.
-    pub(crate) fn writes_plain(&self, unit: &Unit, database: u32, name: &[u8]) -> bool {
+    /// Whether a unit with one change replaces all that there is of a string or an element, or adds
+    /// to a string.
+    pub(crate) fn is_replaced_by(&self, unit: &Unit, database: u32, name: &[u8], change: &Change) -> bool {
         let Some(run) = unit.run(&self.state.vector) else { return false };
         let seen = Seen { others: &unit.seen, own: Run { start: run.start, last: unit.first.before() } };
-        self.state.keys.is_replaced(database, name, &seen) && self.ended.of(database, name).is_none()
+        self.state.keys.is_replaced(database, name, change, &seen) && self.ended.of(database, name).is_none()
     }
 
     /// All keys that are there, whether or not the keyspace has ended them: database, name, value,

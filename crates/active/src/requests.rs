@@ -346,7 +346,7 @@ fn id_text(id: Id) -> String {
     format!("{}-{}", id.ms, id.sequence)
 }
 
-fn score_text(score: f64) -> String {
+pub(crate) fn score_text(score: f64) -> String {
     match score {
         f64::INFINITY => "inf".into(),
         f64::NEG_INFINITY => "-inf".into(),

@@ -2,7 +2,7 @@
 //! A value of one type with its marks, and what all types can do.
 
 use crate::Bytes;
-use crate::cell::{At, Cell, Sides};
+use crate::cell::{At, Cell, CellChange, Sides};
 use crate::change::{Change, Kind, SeenAt};
 use crate::ended::{EndedOfKey, GivenTime};
 use crate::hash::Hash;
@@ -14,6 +14,7 @@ use crate::sorted_set::SortedSet;
 use crate::stored::Stored;
 use crate::stream::Stream;
 use crate::tally::SeenTally;
+use crate::vector::Seen;
 
 #[derive(Clone, PartialEq, Debug)]
 pub enum Value {
@@ -128,6 +129,35 @@ impl Value {
                 all.flat_map(|(member, seen)| seen.into_iter().map(move |tally| at(&member, tally))).collect()
             }
             _ => Vec::new(),
+        }
+    }
+
+    /// Whether a change that has seen so much replaces all that there is of an element, or adds to a
+    /// string that shows.
+    pub(crate) fn is_replaced(&self, change: &Change, seen: &Seen) -> bool {
+        match (self, change) {
+            (Value::Hash(hash), Change::Hash(field, _)) => hash.is_replaced(field, seen),
+            (Value::Set(set), Change::Set(member, _)) => set.is_replaced(member, seen),
+            (Value::SortedSet(set), Change::SortedSet(member, _)) => set.is_replaced(member, seen),
+            (Value::String(_), Change::String(CellChange::Add { .. })) => true,
+            _ => false,
+        }
+    }
+
+    /// Writes an element where nothing is, or what the write replaces: the usual case of
+    /// [`Value::apply`]. False if it is another case; nothing has changed then.
+    pub(crate) fn write_plain(&mut self, at: &At, change: &Change) -> bool {
+        match (self, change) {
+            (Value::Hash(hash), Change::Hash(field, change)) => {
+                change.written().is_some_and(|value| hash.write_plain(at, field, value))
+            }
+            (Value::Set(set), Change::Set(member, change)) => {
+                change.written().is_some_and(|value| set.write_plain(at, member, value))
+            }
+            (Value::SortedSet(set), Change::SortedSet(member, change)) => {
+                change.written().is_some_and(|value| set.write_plain(at, member, value))
+            }
+            _ => false,
         }
     }
 

@@ -6,7 +6,7 @@ use super::{STEPS_MAX, VERSION, tag};
 use crate::amount::Amount;
 use crate::cell::{CellChange, Time};
 use crate::change::{Change, Kind, SeenAt};
-use crate::effect::{Effects, Effect, FlushSeen, Unit};
+use crate::effect::{Effect, Effects, FlushSeen, Unit};
 use crate::hyperloglog::{RANK_MAX, REGISTERS};
 use crate::place::{Place, Side, Step};
 use crate::stamp::{Region, Stamp};
