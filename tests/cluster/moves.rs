@@ -90,14 +90,14 @@ impl Load {
                     }
                 },
             };
-            let mut last = None;
+            let (mut last, mut moved) = (None, None);
             let bytes: Vec<u8> = requests.iter().flat_map(|text| request(text)).collect();
             if client.try_send(&bytes).is_ok() {
                 for _ in requests {
                     last = client.try_read().ok();
-                    if last.is_none() {
-                        break;
-                    }
+                    let Some(reply) = &last else { break };
+                    // Of a transaction, the request that is redirected says where to.
+                    moved = moved.or_else(|| Some(reply.to_string().split_once("MOVED ")?.1.to_owned()));
                 }
             }
             let Some(reply) = last else {
@@ -106,7 +106,7 @@ impl Load {
                 return None;
             };
             let text = reply.to_string();
-            if let Some((_, to)) = text.split_once("MOVED ") {
+            if let Some(to) = moved {
                 let to = to.split_whitespace().nth(1).expect("an address").trim_matches(['"', '\'', ')']);
                 self.places.insert(key.to_owned(), to.parse().expect("an address"));
                 self.redirected += 1;
