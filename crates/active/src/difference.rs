@@ -5,7 +5,8 @@
 //! Call these with the world stopped and the whole journal [translated](crate::translate), several
 //! in a row if there are several units, then [`Difference::finish`], and run its requests as a
 //! replica runs its primary's: with nothing expired by time. They go to the append-only file and
-//! ordinary replicas, and must not be translated back.
+//! ordinary replicas, and must not be translated back. That libraries were touched is only said:
+//! whether their code fits together is for the server to find out.
 //!
 //! Of a hash, set, sorted set, stream or list only the parts are looked at that effects name. A
 //! removal of the whole, a change of type, and entries in the middle of a stream have what is left
@@ -17,6 +18,7 @@ use crate::change::{Change, Kind};
 use crate::database::KeyRef;
 use crate::effect::{Effect, Unit};
 use crate::ended::EndedOfKey;
+use crate::libraries::{LIBRARIES, flushes};
 use crate::list::List;
 use crate::place::{Place, Side, Step};
 use crate::replica::{Applied, Refusal, Replica, State};
@@ -62,6 +64,8 @@ struct Touched {
 #[derive(Debug, Default)]
 pub struct Difference {
     touched: BTreeMap<(u32, Name), Touched>,
+    /// So were libraries.
+    pub touches_libraries: bool,
 }
 
 /// The parts that a change is about, if it is not about more.
@@ -113,6 +117,10 @@ impl Difference {
         name: &Name,
         (stamp, change): (Stamp, &Change),
     ) {
+        if database == LIBRARIES {
+            self.touches_libraries = true;
+            return;
+        }
         let ended = replica.ended.of(database, name);
         let touched = self.note(replica, database, name, |value| match value {
             Some(value) if has_parts(value) => Before::Parts {
@@ -150,8 +158,12 @@ impl Difference {
 
     /// Everything may be removed.
     fn note_flush(&mut self, replica: &Replica, only: Option<u32>) {
+        if only == Some(LIBRARIES) {
+            self.touches_libraries = true;
+            return;
+        }
         for (database, name) in replica.state.keys.names() {
-            if only.is_none_or(|only| only == database) {
+            if flushes(only, database) {
                 let of_value =
                     |value: Option<&Value>| value.map_or(Before::Whole(None), |_| Before::Something);
                 let touched = self.note(replica, database, &Name::from(name), of_value);
@@ -316,7 +328,10 @@ pub fn merge_with_difference(
     difference: &mut Difference,
 ) -> Result<(), Refusal> {
     for (database, name) in replica.state.keys.names().chain(theirs.keys.names()) {
-        difference.note_whole(replica, database, &Name::from(name));
+        match database {
+            LIBRARIES => difference.touches_libraries = true,
+            _ => difference.note_whole(replica, database, &Name::from(name)),
+        }
     }
     replica.merge(now_ms, theirs)
 }

@@ -9,6 +9,7 @@
 
 use crate::Name;
 use crate::change::{Change, SeenAt};
+use crate::libraries::LIBRARIES;
 use crate::stamp::{Region, Stamp};
 use crate::vector::{Run, Vector};
 
@@ -26,15 +27,14 @@ pub struct Unit {
 #[derive(Clone, PartialEq, Debug)]
 pub enum Effect {
     Key {
+        /// Or [`LIBRARIES`](crate::libraries::LIBRARIES).
         database: u32,
         name: Name,
         change: Change,
     },
-    /// FLUSHDB or, without a database, FLUSHALL: removes what it saw of all keys.
-    Flush {
-        database: Option<u32>,
-        seen: Vec<FlushSeen>,
-    },
+    /// FLUSHDB or, without a database, FLUSHALL: removes what it saw of all keys. Of libraries only
+    /// if it is about them.
+    Flush { database: Option<u32>, seen: Vec<FlushSeen> },
 }
 
 /// An increment that a flush saw.
@@ -46,12 +46,20 @@ pub struct FlushSeen {
 }
 
 impl Effect {
-    /// The database that it is about, if it is one.
-    pub fn database(&self) -> Option<u32> {
+    fn place(&self) -> Option<u32> {
         match self {
             Effect::Key { database, .. } => Some(*database),
             Effect::Flush { database, .. } => *database,
         }
+    }
+
+    /// The database of keys that it is about, if it is one.
+    pub fn database(&self) -> Option<u32> {
+        self.place().filter(|database| *database != LIBRARIES)
+    }
+
+    pub fn is_of_libraries(&self) -> bool {
+        self.place() == Some(LIBRARIES)
     }
 
     /// Stamps that it takes.

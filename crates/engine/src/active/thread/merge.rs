@@ -8,7 +8,8 @@ use braid_active::difference::{
     Difference, OwnedRequest, apply_with_difference, merge_with_difference, whole,
 };
 use braid_active::effect::Unit;
-use braid_active::replica::State;
+use braid_active::libraries::LIBRARIES;
+use braid_active::replica::{Replica, State};
 use braid_active::translate::{agree, shown};
 use braid_active::view::Shown;
 use braid_active::{Applied, Name, Refusal};
@@ -88,6 +89,7 @@ impl Thread<'_> {
     fn settle_in(&mut self, txn: &mut Txn<'_>) {
         let mut names = std::mem::take(&mut self.dirty);
         if std::mem::take(&mut self.all_dirty) {
+            self.take_libraries();
             names.extend(all_keys(txn));
             names.extend(self.replica.views().map(|(db, name, _, _)| (db, Box::from(name))));
         }
@@ -107,11 +109,39 @@ impl Thread<'_> {
             }
             self.agree(&all);
         }
+        if std::mem::take(&mut self.libraries_dirty) {
+            self.bring_libraries(txn);
+        }
+    }
+
+    /// Libraries of this server that the shadow does not have are written there.
+    fn take_libraries(&mut self) {
+        let new = self.engine.libraries_beside(&self.replica);
+        self.execute(|replica, now_ms| {
+            replica.execute(now_ms, |transaction| {
+                for (name, code) in &new {
+                    transaction.set(LIBRARIES, name, code.clone(), None);
+                }
+            })
+        });
+    }
+
+    /// The other way: this server gets the libraries of the shadow.
+    fn bring_libraries(&mut self, txn: &mut Txn<'_>) {
+        let slot = txn.context.slot;
+        if let Some(args) = self.engine.libraries_request(slot, &self.replica) {
+            self.run_requests(txn, &[OwnedRequest { database: 0, args }]);
+        }
     }
 
     fn agree(&mut self, keys: &[(u32, Name, Shown)]) {
+        self.execute(|replica, now_ms| agree(replica, now_ms, keys));
+    }
+
+    /// Has the shadow do something of this server's own.
+    fn execute(&mut self, mut work: impl FnMut(&mut Replica, u64) -> Result<Option<Unit>, Refusal>) {
         for _ in 0..2 {
-            match agree(&mut self.replica, unix_ms() as u64, keys) {
+            match work(&mut self.replica, unix_ms() as u64) {
                 Ok(unit) => {
                     if let Some(unit) = unit {
                         self.keep_own(&unit);
@@ -148,6 +178,7 @@ impl Thread<'_> {
             let flush = OwnedRequest { database: 0, args: vec![b"FLUSHALL".to_vec()] };
             let requests: Vec<OwnedRequest> = std::iter::once(flush).chain(whole(&thread.replica)).collect();
             thread.run_requests(txn, &requests);
+            thread.bring_libraries(txn);
         });
     }
 
@@ -217,8 +248,12 @@ impl Thread<'_> {
         let now_ms = unix_ms() as u64;
         let mut difference = Difference::default();
         let outcome = work(self, now_ms, &mut difference);
+        let touches_libraries = difference.touches_libraries;
         let requests = difference.finish(&self.replica);
         self.run_requests(txn, &requests);
+        if touches_libraries {
+            self.bring_libraries(txn);
+        }
         outcome
     }
 
