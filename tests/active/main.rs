@@ -10,6 +10,7 @@
 
 mod crash;
 mod examples;
+mod functions;
 mod generations;
 mod lag;
 mod pair;

@@ -4,12 +4,15 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::proxy::Proxy;
-use super::{link, link_all, server, texts, wait_until_equal};
+use super::{cut, link, link_all, server, texts, wait_until_equal};
 use braid_tests::wait::PATIENCE;
 use braid_tests::{RawClient, TestServer, Value, wait_for, wait_for_within};
 
 fn all(server: &TestServer, lines: &[&str]) {
-    let mut client = server.connect();
+    all_of(&mut server.connect(), lines);
+}
+
+fn all_of(client: &mut RawClient, lines: &[&str]) {
     for line in lines {
         let reply = client.call(line);
         assert!(!matches!(reply, Value::Error(_)), "{line}: {reply:?}");
@@ -208,6 +211,63 @@ fn partitions_heal() {
     assert_eq!(client.call("EXISTS only-one only-two"), Value::Integer(2));
     let Value::Integer(left) = client.call("PTTL extended") else { panic!("no time") };
     assert!(left > 60_000, "the longest time: {left}");
+}
+
+/// What is there already is added all the same: a removal that has not seen that leaves it. Nothing
+/// else comes of it here.
+#[test]
+fn additions_of_what_is_there_hold_it() {
+    let (one, two) = (server(1, &[]), server(2, &[]));
+    let members = "tx script plain removed";
+    link_all(&[&one, &two]);
+    all(
+        &one,
+        &[
+            &format!("SADD set {members}"),
+            "ZADD board 1 plain 1 changed 1 zero 1 new-only 1 existing-only 1 greater",
+            "PFADD seen a b",
+        ],
+    );
+    wait_until_equal(&[&one, &two]);
+    cut(&[&one, &two]);
+    all(&one, &["DEL set board seen"]);
+    let mut client = two.connect();
+    let mut watching = two.connect();
+    watching.ok("WATCH set board seen");
+    let changes = client.info_field("persistence", "rdb_changes_since_last_save");
+    for (command, reply) in [
+        ("SADD set plain plain", 0),
+        ("ZADD board 1 plain", 0),
+        ("ZADD board CH 0x1 changed", 0),
+        ("ZADD board NX 1 new-only", 0),
+        ("ZADD board XX 1 existing-only", 0),
+        ("ZADD board GT 1 greater", 0),
+        ("PFADD seen a", 0),
+        ("EVAL \"return redis.call('sadd',KEYS[1],'script')\" 1 set", 0),
+    ] {
+        assert_eq!(client.call(command), Value::Integer(reply), "{command}");
+    }
+    assert_eq!(client.call("ZINCRBY board 0 zero").text(), "1");
+    all(&two, &["MULTI", "SADD set tx", "EXEC"]);
+    assert_eq!(client.info_field("persistence", "rdb_changes_since_last_save"), changes);
+    all_of(&mut watching, &["MULTI", "PING"]);
+    assert!(!watching.call("EXEC").is_null(), "what is watched has not changed");
+    link_all(&[&one, &two]);
+    // The HyperLogLogs' bytes may differ.
+    all(&one, &["PFADD seen a"]);
+    wait_for("both have it", || {
+        [&one, &two].iter().all(|server| server.connect().call("PFCOUNT seen") == Value::Integer(1))
+    });
+    for server in [&one, &two] {
+        let mut client = server.connect();
+        let mut set = texts(&client.call("SMEMBERS set"));
+        set.sort();
+        assert_eq!(set, ["plain", "script", "tx"]);
+        assert_eq!(
+            texts(&client.call("ZRANGE board 0 -1 WITHSCORES")),
+            ["zero", "0", "changed", "1", "plain", "1"]
+        );
+    }
 }
 
 #[test]

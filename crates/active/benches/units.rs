@@ -12,7 +12,7 @@ use braid_active::effect::Unit;
 use braid_active::replica::{Settings, State, ceiling_after};
 use braid_active::translate::{Request, Values, translate};
 use braid_active::view::View;
-use braid_active::{Region, Replica, wire};
+use braid_active::{Bytes, Name, Region, Replica, wire};
 use braid_base::alloc::CountingAllocator;
 use divan::counter::ItemsCount;
 
@@ -32,6 +32,14 @@ impl Values for NoValues {
 
     fn register(&self, _: &[u8]) -> (u16, u8) {
         (0, 0)
+    }
+
+    fn library_name(&self, _: &[u8]) -> Option<Name> {
+        None
+    }
+
+    fn libraries(&self, _: &[u8]) -> Option<Vec<Bytes>> {
+        None
     }
 }
 

@@ -5,7 +5,8 @@
 //! Call these with the world stopped and the whole journal [translated](crate::translate), several
 //! in a row if there are several units, then [`Difference::finish`], and run its requests as a
 //! replica runs its primary's: with nothing expired by time. They go to the append-only file and
-//! ordinary replicas, and must not be translated back.
+//! ordinary replicas, and must not be translated back. That libraries were touched is only said:
+//! whether their code fits together is for the server to find out.
 //!
 //! Of a hash, set, sorted set, stream or list only the parts are looked at that effects name. A
 //! removal of the whole, a change of type, and entries in the middle of a stream have what is left
@@ -18,6 +19,7 @@ use crate::change::{Change, Kind};
 use crate::database::KeyRef;
 use crate::effect::{Effect, Unit};
 use crate::ended::EndedOfKey;
+use crate::libraries::{LIBRARIES, flushes};
 use crate::list::List;
 use crate::place::{Place, Side, Step};
 use crate::replica::{Applied, Refusal, Replica, State};
@@ -100,6 +102,8 @@ pub struct Difference<'u> {
     /// In order, and before all others.
     direct: Vec<Direct<'u>>,
     touched: BTreeMap<(u32, Name), Touched>,
+    /// So were libraries.
+    pub touches_libraries: bool,
 }
 
 /// The parts that a change is about, if it is not about more.
@@ -133,7 +137,7 @@ impl<'u> Difference<'u> {
     /// The write that a unit is, if it is such a one.
     fn direct_of(&self, replica: &Replica, unit: &'u Unit) -> Option<Direct<'u>> {
         let [Effect::Key { database, name, change }] = &unit.effects[..] else { return None };
-        let written = Written::of(change)?;
+        let written = Written::of(change).filter(|_| *database != LIBRARIES)?;
         let is_direct = replica.is_replaced_by(unit, *database, name, change)
             && !self.touched.contains_key(&(*database, name.clone()));
         is_direct.then_some(Direct { database: *database, name, written })
@@ -160,6 +164,10 @@ impl<'u> Difference<'u> {
         name: &Name,
         (stamp, change): (Stamp, &Change),
     ) {
+        if database == LIBRARIES {
+            self.touches_libraries = true;
+            return;
+        }
         let ended = replica.ended.of(database, name);
         let touched = self.note(replica, database, name, |value| match value {
             Some(value) if has_parts(value) => Before::Parts {
@@ -197,8 +205,12 @@ impl<'u> Difference<'u> {
 
     /// Everything may be removed.
     fn note_flush(&mut self, replica: &Replica, only: Option<u32>) {
+        if only == Some(LIBRARIES) {
+            self.touches_libraries = true;
+            return;
+        }
         for (database, name) in replica.state.keys.names() {
-            if only.is_none_or(|only| only == database) {
+            if flushes(only, database) {
                 let of_value =
                     |value: Option<&Value>| value.map_or(Before::Whole(None), |_| Before::Something);
                 let touched = self.note(replica, database, &Name::from(name), of_value);
@@ -397,7 +409,10 @@ pub fn merge_with_difference(
     difference: &mut Difference<'_>,
 ) -> Result<(), Refusal> {
     for (database, name) in replica.state.keys.names().chain(theirs.keys.names()) {
-        difference.note_whole(replica, database, &Name::from(name));
+        match database {
+            LIBRARIES => difference.touches_libraries = true,
+            _ => difference.note_whole(replica, database, &Name::from(name)),
+        }
     }
     replica.merge(now_ms, theirs)
 }

@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 
 use crate::Name;
 use crate::change::{Change, SeenAt};
+use crate::libraries::LIBRARIES;
 use crate::stamp::{Region, Stamp};
 use crate::vector::{Run, Vector};
 
@@ -31,15 +32,14 @@ pub struct Unit {
 #[derive(Clone, PartialEq, Debug)]
 pub enum Effect {
     Key {
+        /// Or [`LIBRARIES`](crate::libraries::LIBRARIES).
         database: u32,
         name: Name,
         change: Change,
     },
-    /// FLUSHDB or, without a database, FLUSHALL: removes what it saw of all keys.
-    Flush {
-        database: Option<u32>,
-        seen: Vec<FlushSeen>,
-    },
+    /// FLUSHDB or, without a database, FLUSHALL: removes what it saw of all keys. Of libraries only
+    /// if it is about them.
+    Flush { database: Option<u32>, seen: Vec<FlushSeen> },
 }
 
 /// An increment that a flush saw.
@@ -54,17 +54,25 @@ impl Effect {
     /// The key that it is about, if it is one.
     pub fn key(&self) -> Option<(u32, &Name)> {
         match self {
-            Effect::Key { database, name, .. } => Some((*database, name)),
-            Effect::Flush { .. } => None,
+            Effect::Key { database, name, .. } if *database != LIBRARIES => Some((*database, name)),
+            _ => None,
         }
     }
 
-    /// The database that it is about, if it is one.
-    pub fn database(&self) -> Option<u32> {
+    fn place(&self) -> Option<u32> {
         match self {
             Effect::Key { database, .. } => Some(*database),
             Effect::Flush { database, .. } => *database,
         }
+    }
+
+    /// The database of keys that it is about, if it is one.
+    pub fn database(&self) -> Option<u32> {
+        self.place().filter(|database| *database != LIBRARIES)
+    }
+
+    pub fn is_of_libraries(&self) -> bool {
+        self.place() == Some(LIBRARIES)
     }
 
     /// Stamps that it takes.

@@ -4,7 +4,8 @@
 //! Of each register there are the additions that may still show: a later one that had seen an
 //! earlier one replaces it if its rank is not less. So after a DEL exactly the additions are left
 //! that it had not seen, also in registers where a greater rank was removed. PFADD therefore says
-//! every rank that it counts, whether or not it changes a register.
+//! every rank that it counts, whether or not it changes a register. Additions that do not show go
+//! when all regions know them: no removal can take the one that shows without them any more.
 
 use crate::cell::{At, Sides};
 use crate::stamp::Stamp;
@@ -33,7 +34,9 @@ impl HyperLogLog {
         self.additions.is_empty()
     }
 
-    pub fn apply(&mut self, at: &At, registers: &[(u16, u8)]) {
+    /// Counts, and answers whether what it counted holds garbage now.
+    pub fn apply(&mut self, at: &At, registers: &[(u16, u8)]) -> bool {
+        let mut has_garbage = false;
         for &(register, rank) in registers {
             let from = self.additions.partition_point(|one| one.register < register);
             let to = self.additions.partition_point(|one| one.register <= register);
@@ -42,8 +45,10 @@ impl HyperLogLog {
             kept.push(Addition { register, rank, stamp: at.stamp });
             kept.sort_unstable();
             kept.dedup();
+            has_garbage |= kept.len() > 1;
             self.additions.splice(from..to, kept);
         }
+        has_garbage
     }
 
     pub fn remove_all(&mut self, at: &At) {
@@ -58,6 +63,22 @@ impl HyperLogLog {
         self.additions.retain(|one| has(&theirs.additions, one) || !sides.removed_there(one.stamp));
         self.additions.extend(new);
         self.additions.sort_unstable();
+    }
+
+    /// Whether it has additions that do not show.
+    pub fn has_garbage(&self) -> bool {
+        self.additions.windows(2).any(|pair| pair[0].register == pair[1].register)
+    }
+
+    /// Drops them, and answers how many.
+    pub fn settle(&mut self) -> usize {
+        let before = self.additions.len();
+        // The last of a register, which has the greatest rank, is the one that stays.
+        self.additions.reverse();
+        self.additions.dedup_by_key(|one| one.register);
+        self.additions.reverse();
+        self.additions.shrink_to(self.additions.len() + self.additions.len() / 4);
+        before - self.additions.len()
     }
 
     /// Registers that are not 0, with their ranks.

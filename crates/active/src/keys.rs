@@ -12,8 +12,9 @@ use crate::change::{Change, Kind, SeenAt};
 use crate::database::{Database, KeyRef};
 use crate::effect::{Effect, FlushSeen};
 use crate::key::Key;
+use crate::libraries::{LIBRARIES, flushes};
 use crate::rules::Rules;
-use crate::saving::Saving;
+use crate::saving::{Out, Saving};
 use crate::stored::{Stored, load_len};
 use crate::vector::Seen;
 use crate::{Bytes, Name};
@@ -89,8 +90,14 @@ impl Keys {
         self.all.iter().flat_map(|(database, keys)| keys.names().map(|name| (*database, name)))
     }
 
+    /// Those of one database.
+    pub fn of_database(&self, database: u32) -> impl Iterator<Item = KeyRef<'_>> {
+        self.all.get(&database).into_iter().flat_map(|keys| keys.iter().map(|(_, key)| key))
+    }
+
+    /// The last database that clients can choose.
     pub fn last_database(&self) -> Option<u32> {
-        self.all.last_key_value().map(|(database, _)| *database)
+        self.all.keys().copied().rfind(|database| *database != LIBRARIES)
     }
 
     pub fn garbage_len(&self) -> usize {
@@ -165,8 +172,7 @@ impl Keys {
         }
         let mut touched = Vec::new();
         let notes_all = !self.garbage.is_empty();
-        let concerned = |number: &u32| database.is_none_or(|database| database == *number);
-        for (number, keys) in self.all.iter_mut().filter(|(number, _)| concerned(number)) {
+        for (number, keys) in self.all.iter_mut().filter(|(number, _)| flushes(database, **number)) {
             keys.plain.retain(|name, plain| {
                 if notes_all {
                     touched.push(((*number, name.into()), false));
@@ -269,8 +275,17 @@ impl Keys {
         let mut end = Vec::new();
         self.changes.store(&mut end);
         self.type_conflicts.store(&mut end);
+        self.begin(Out::State { bytes: before, end })
+    }
+
+    /// Begins to make their digest, as they are now. It is the last piece, in 8 bytes.
+    pub fn begin_digest(&mut self, rules: Rules) -> u64 {
+        self.begin(Out::Digest { sum: 0, bytes: 0, rules })
+    }
+
+    fn begin(&mut self, out: Out) -> u64 {
         self.savings += 1;
-        self.saving = Some(Box::new(Saving::new(self.savings, &self.all, before, end)));
+        self.saving = Some(Box::new(Saving::new(self.savings, &self.all, out)));
         self.savings
     }
 

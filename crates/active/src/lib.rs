@@ -27,6 +27,7 @@ pub mod elements;
 pub mod hash;
 pub mod hyperloglog;
 pub mod key;
+pub mod libraries;
 pub mod list;
 pub mod matching;
 pub mod members;

@@ -11,6 +11,7 @@ use crate::cell::{At, Cell, CellChange, Time};
 use crate::change::Change;
 use crate::database::{KeyRef, ValueRef};
 use crate::effect::{Effect, Effects, FlushSeen, Unit};
+use crate::libraries::flushes;
 use crate::place::Side;
 use crate::replica::{Refusal, Replica};
 use crate::stamp::Stamp;
@@ -144,8 +145,7 @@ impl Transaction<'_> {
 
     /// FLUSHDB, or FLUSHALL without a database.
     pub fn flush(&mut self, database: Option<u32>) {
-        let concerned = |number: u32| database.is_none_or(|database| database == number);
-        let keys = self.replica.state.keys.iter().filter(|(number, ..)| concerned(*number));
+        let keys = self.replica.state.keys.iter().filter(|(number, ..)| flushes(database, *number));
         let of_key = keys.flat_map(|(database, name, key)| {
             key.seen().into_iter().map(move |at| FlushSeen { database, name: name.into(), at })
         });

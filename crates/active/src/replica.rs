@@ -19,6 +19,7 @@ use crate::database::{KeyRef, ValueRef};
 use crate::effect::{Effect, Effects, Unit};
 use crate::ended::Ended;
 use crate::keys::Keys;
+use crate::libraries::LIBRARIES;
 use crate::rules::Rules;
 use crate::stability::Stability;
 use crate::stamp::{REGIONS, Region, Stamp};
@@ -71,7 +72,7 @@ pub struct State {
 }
 
 impl State {
-    /// The last database that has a key.
+    /// The last database that has a key, of those that clients can choose.
     pub fn last_database(&self) -> Option<u32> {
         self.keys.last_database()
     }
@@ -238,9 +239,10 @@ impl Replica {
     }
 
     /// All keys that are there, whether or not the keyspace has ended them: database, name, value,
-    /// time.
+    /// time. Without libraries.
     pub fn views(&self) -> impl Iterator<Item = (u32, &[u8], View, Option<u64>)> {
-        self.state.keys.iter().filter_map(|(database, name, key)| {
+        let keys = self.state.keys.iter().filter(|(database, ..)| *database != LIBRARIES);
+        keys.filter_map(|(database, name, key)| {
             let time = key.time(self.rules()).map(|(_, time)| time);
             Some((database, name, View::new(key.value()?, self.rules()), time))
         })
@@ -248,8 +250,8 @@ impl Replica {
 
     /// Equal for replicas that show the same.
     pub fn digest(&self) -> u64 {
-        let digests =
-            self.state.keys.iter().map(|(database, name, key)| digest(database, name, &key, self.rules()));
+        let keys = self.state.keys.iter();
+        let digests = keys.map(|(database, name, key)| digest(database, name, &key, self.rules()).0);
         digests.fold(0, u64::wrapping_add)
     }
 
@@ -406,6 +408,11 @@ impl Replica {
         let mut bytes = Vec::new();
         self.state.vector.store(&mut bytes);
         self.state.keys.begin_saving(bytes)
+    }
+
+    /// Begins to make the digest of the state as it is now, in place of a saving.
+    pub(crate) fn begin_digest(&mut self) -> u64 {
+        self.state.keys.begin_digest(self.settings.rules)
     }
 
     /// The next piece of a saving, and whether it is the last; nothing if it has come to nothing.

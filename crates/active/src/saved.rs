@@ -11,7 +11,7 @@ use braid_base::crc::crc64;
 use crate::replica::{Replica, State};
 
 /// The version that is written and read.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 const MAGIC: &[u8] = b"BRAIDAAS";
 /// Mark and version.
 const HEAD: usize = MAGIC.len() + 1;
@@ -78,6 +78,35 @@ impl Saver {
         bytes.extend(0_u64.to_le_bytes());
         bytes.extend(self.sum.to_le_bytes());
         Piece::Last(bytes)
+    }
+}
+
+/// How far a digest is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Digesting {
+    More,
+    Done(u64),
+    /// As of a saving: begin anew.
+    Lost,
+}
+
+/// Makes a replica's digest in pieces: [`Replica::digest`] of the begin.
+#[derive(Debug)]
+pub struct Digester(u64);
+
+impl Digester {
+    /// Begins with the state as it is now; a saving that goes on is lost.
+    pub fn begin(replica: &mut Replica) -> Digester {
+        Digester(replica.begin_digest())
+    }
+
+    /// Looks at about so many bytes.
+    pub fn go_on(&self, replica: &mut Replica, bytes: usize) -> Digesting {
+        match replica.take_piece(self.0, bytes.max(1)) {
+            None => Digesting::Lost,
+            Some((_, false)) => Digesting::More,
+            Some((sum, true)) => Digesting::Done(sum.first_chunk().map_or(0, |sum| u64::from_le_bytes(*sum))),
+        }
     }
 }
 

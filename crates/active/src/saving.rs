@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! All keys as bytes, in pieces between which they change.
+//! All keys as bytes, or as a digest, in pieces between which they change.
 //!
 //! What is written is what there was at the begin, exactly: before the first change to a key its
 //! bucket is written, with all that is in it. So what follows the state is just what was applied
-//! since the begin. A change costs a look at a bit, or a bucket's writing.
+//! since the begin. A change costs a look at a bit, or a bucket's writing. A digest is made in the
+//! same way, and is all that is written of it.
 //!
 //! Changes of everything at once (FLUSH, a full copy) end it: it has to begin anew.
 
@@ -11,7 +12,9 @@ use std::collections::BTreeMap;
 
 use crate::database::Database;
 use crate::key::Key;
+use crate::rules::Rules;
 use crate::stored::{Stored, store_len};
+use crate::view::digest;
 
 /// Which buckets of a table have been written, of those that there were at the begin.
 #[derive(Clone, Debug)]
@@ -62,9 +65,74 @@ pub(crate) struct Saving {
     /// Another one has another number.
     pub number: u64,
     databases: BTreeMap<u32, Progress>,
-    out: Vec<u8>,
-    /// What follows the keys.
-    end: Vec<u8>,
+    out: Out,
+}
+
+/// What becomes of the keys.
+#[derive(Clone, Debug)]
+pub(crate) enum Out {
+    /// Their bytes that wait to be taken, and what follows the keys.
+    State { bytes: Vec<u8>, end: Vec<u8> },
+    /// The digest of those so far, and how many bytes have been looked at for the next piece.
+    Digest { sum: u64, bytes: usize, rules: Rules },
+}
+
+impl Out {
+    /// Bytes for the next piece.
+    fn len(&self) -> usize {
+        match self {
+            Out::State { bytes, .. } => bytes.len(),
+            Out::Digest { bytes, .. } => *bytes,
+        }
+    }
+
+    fn key(&mut self, number: u32, name: &[u8], key: &Key) {
+        match self {
+            Out::State { bytes, .. } => {
+                store_name(number, name, bytes);
+                key.store(bytes);
+            }
+            Out::Digest { sum, bytes, rules } => {
+                let (digest, len) = digest(number, name, key, rules);
+                *sum = sum.wrapping_add(digest);
+                *bytes += len;
+            }
+        }
+    }
+
+    fn plain_block(&mut self, number: u32, keys: &Database, block: usize, then: usize) {
+        for (name, plain) in keys.plain.of_block(block, then) {
+            match self {
+                Out::State { bytes, .. } => {
+                    store_name(number, name, bytes);
+                    Key::store_plain(plain, bytes);
+                }
+                Out::Digest { .. } => self.key(number, name, &Key::of_plain(plain)),
+            }
+        }
+    }
+
+    fn bucket(&mut self, number: u32, keys: &Database, bucket: usize, then: usize) {
+        for (name, key) in keys.others.of_bucket(bucket, then) {
+            self.key(number, name, key);
+        }
+    }
+
+    /// The next piece.
+    fn take(&mut self, is_last: bool) -> Vec<u8> {
+        match self {
+            Out::State { bytes, end } => {
+                if is_last {
+                    bytes.append(end);
+                }
+                std::mem::take(bytes)
+            }
+            Out::Digest { sum, bytes, .. } => {
+                *bytes = 0;
+                if is_last { sum.to_le_bytes().to_vec() } else { Vec::new() }
+            }
+        }
+    }
 }
 
 fn store_name(database: u32, name: &[u8], out: &mut Vec<u8>) {
@@ -73,30 +141,18 @@ fn store_name(database: u32, name: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(name);
 }
 
-fn store_plain_block(number: u32, keys: &Database, block: usize, then: usize, out: &mut Vec<u8>) {
-    for (name, plain) in keys.plain.of_block(block, then) {
-        store_name(number, name, out);
-        Key::store_plain(plain, out);
-    }
-}
-
-fn store_bucket(number: u32, keys: &Database, bucket: usize, then: usize, out: &mut Vec<u8>) {
-    for (name, key) in keys.others.of_bucket(bucket, then) {
-        store_name(number, name, out);
-        key.store(out);
-    }
-}
-
 impl Saving {
-    /// Begins: `out` has what comes before the keys, `end` is what follows them.
-    pub fn new(number: u64, all: &BTreeMap<u32, Database>, mut out: Vec<u8>, end: Vec<u8>) -> Saving {
-        store_len(all.values().map(Database::len).sum(), &mut out);
+    /// Begins; of a state `out` has what comes before the keys.
+    pub fn new(number: u64, all: &BTreeMap<u32, Database>, mut out: Out) -> Saving {
+        if let Out::State { bytes, .. } = &mut out {
+            store_len(all.values().map(Database::len).sum(), bytes);
+        }
         let begin = |keys: &Database| Progress {
             plain: Written::new(keys.plain.blocks()),
             others: Written::new(keys.others.buckets()),
         };
         let databases = all.iter().map(|(number, keys)| (*number, begin(keys))).collect();
-        Saving { number, databases, out, end }
+        Saving { number, databases, out }
     }
 
     /// A key is about to change.
@@ -105,13 +161,13 @@ impl Saving {
         if plain.buckets > 0 {
             let block = keys.plain.block_among(name, plain.buckets);
             if plain.take(block) {
-                store_plain_block(number, keys, block, plain.buckets, &mut self.out);
+                self.out.plain_block(number, keys, block, plain.buckets);
             }
         }
         if others.buckets > 0 {
             let bucket = keys.others.bucket_among(name, others.buckets);
             if others.take(bucket) {
-                store_bucket(number, keys, bucket, others.buckets, &mut self.out);
+                self.out.bucket(number, keys, bucket, others.buckets);
             }
         }
     }
@@ -121,19 +177,18 @@ impl Saving {
         let none = Database::default();
         while self.out.len() < bytes {
             let Some(mut entry) = self.databases.first_entry() else {
-                self.out.append(&mut self.end);
-                return (std::mem::take(&mut self.out), true);
+                return (self.out.take(true), true);
             };
             let (number, progress) = (*entry.key(), entry.get_mut());
             let keys = all.get(&number).unwrap_or(&none);
             if let Some(block) = progress.plain.take_next() {
-                store_plain_block(number, keys, block, progress.plain.buckets, &mut self.out);
+                self.out.plain_block(number, keys, block, progress.plain.buckets);
             } else if let Some(bucket) = progress.others.take_next() {
-                store_bucket(number, keys, bucket, progress.others.buckets, &mut self.out);
+                self.out.bucket(number, keys, bucket, progress.others.buckets);
             } else {
                 entry.remove();
             }
         }
-        (std::mem::take(&mut self.out), false)
+        (self.out.take(false), false)
     }
 }

@@ -29,15 +29,16 @@
 //! - `PFADD`
 //! - `XADD` with an ID and nothing else, `XDEL`, `XSETID`, `XACK`, `XCLAIM`, `XGROUP`
 //! - [`EVICTED`], [`EXPIRED`]: what the keyspace has lost, not what a client has removed
-//! - `SELECT`, `MULTI`, `EXEC`, `PING`, `PUBLISH`, `SPUBLISH`, `SCRIPT`, `FUNCTION`: nothing
+//! - `FUNCTION LOAD`, `DELETE`, `FLUSH`, `RESTORE`: [libraries](crate::libraries)
+//! - `SELECT`, `MULTI`, `EXEC`, `PING`, `PUBLISH`, `SPUBLISH`, `SCRIPT`: nothing
 
 mod commands;
 mod lists;
 
-use crate::Name;
 use crate::effect::Unit;
 use crate::replica::{Refusal, Replica};
 use crate::view::{Shown, View};
+use crate::{Bytes, Name};
 
 /// Why one request has no translation.
 enum Reason {
@@ -70,6 +71,10 @@ pub trait Values {
     fn decode(&self, payload: &[u8]) -> Option<View>;
     /// Register and rank of what PFADD counts.
     fn register(&self, element: &[u8]) -> (u16, u8);
+    /// The name of a library.
+    fn library_name(&self, code: &[u8]) -> Option<Name>;
+    /// The code of the libraries of a FUNCTION RESTORE's payload.
+    fn libraries(&self, payload: &[u8]) -> Option<Vec<Bytes>>;
 }
 
 /// Why a request could not be translated.

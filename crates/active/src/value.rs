@@ -165,10 +165,7 @@ impl Value {
     pub fn apply(&mut self, at: &At, change: Change) -> bool {
         match (self, change) {
             (Value::String(cell), Change::String(change)) => cell.apply(at, change),
-            (Value::HyperLogLog(value), Change::Count(registers)) => {
-                value.apply(at, &registers);
-                false
-            }
+            (Value::HyperLogLog(value), Change::Count(registers)) => value.apply(at, &registers),
             (Value::List(list), Change::Push { side, values }) => {
                 list.push(at, side, values);
                 false
@@ -220,7 +217,7 @@ impl Value {
     pub fn has_garbage(&self, rules: &Rules) -> bool {
         match self {
             Value::String(cell) => cell.has_garbage(rules),
-            Value::HyperLogLog(_) => false,
+            Value::HyperLogLog(value) => value.has_garbage(),
             Value::List(list) => list.has_garbage(rules),
             Value::Set(set) => set.has_garbage(rules),
             Value::Hash(hash) => hash.has_garbage(rules),
@@ -232,7 +229,7 @@ impl Value {
     pub fn settle(&mut self, rules: &Rules) -> usize {
         match self {
             Value::String(cell) => cell.settle(rules),
-            Value::HyperLogLog(_) => 0,
+            Value::HyperLogLog(value) => value.settle(),
             Value::List(list) => list.settle(rules),
             Value::Set(set) => set.settle(rules),
             Value::Hash(hash) => hash.settle(rules),

@@ -171,16 +171,17 @@ fn until(time: Option<GivenTime>) -> Until {
     time.map(|(_, time)| time)
 }
 
-/// A hash of a key with all that shows of it, whatever its time. Sums of them are digests.
-pub fn digest(database: u32, name: &[u8], key: &Key, rules: &Rules) -> u64 {
-    let Some(value) = key.value() else { return 0 };
+/// A hash of a key with all that shows of it, whatever its time, and how many bytes it was made of.
+/// Sums of them are digests.
+pub fn digest(database: u32, name: &[u8], key: &Key, rules: &Rules) -> (u64, usize) {
+    let Some(value) = key.value() else { return (0, name.len()) };
     let mut out = Out(Vec::new());
     out.number(u64::from(database));
     out.bytes(name);
     out.until(until(key.time(rules)));
     out.number(value.kind() as u64);
     out.view(&View::new(value, rules));
-    KeyHasher::with_key(&[0; 16]).hash(&out.0)
+    (KeyHasher::with_key(&[0; 16]).hash(&out.0), out.0.len())
 }
 
 /// An unambiguous form, for the hash only.

@@ -270,6 +270,28 @@ fn hyperloglog_del_takes_what_it_saw() {
 }
 
 #[test]
+fn hyperloglog_ranks_that_do_not_show_go_when_all_know_them() {
+    let mut regions = Regions::new();
+    regions.does(0, |region, key| region.count(0, key, vec![(1, 5), (2, 3)]));
+    regions.does(0, |region, key| region.count(0, key, vec![(1, 2), (2, 3)]));
+    regions.exchange();
+    let replica = &mut regions.replicas[0];
+    assert_eq!((replica.tombstones(), replica.has_forgotten_garbage()), (1, false));
+    let vector = replica.vector().clone();
+    for number in [1, 2] {
+        replica.acknowledge(Region::new(number).expect("a region"), vector.clone());
+    }
+    assert_eq!((replica.tombstones(), replica.has_forgotten_garbage()), (0, false));
+    regions.exchange();
+    assert_eq!(regions.view(), Some(View::HyperLogLog(vec![(1, 5), (2, 3)])));
+    // Who has kept it knows that it may go with the rest.
+    regions.does(1, |region, key| region.remove(0, key));
+    regions.does(2, |region, key| region.count(0, key, vec![(1, 1)]));
+    regions.exchange();
+    assert_eq!(regions.view(), Some(View::HyperLogLog(vec![(1, 1)])));
+}
+
+#[test]
 fn del_and_flush_remove_what_they_saw() {
     for is_flush in [false, true] {
         let mut regions = Regions::new();

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use braid_active::effect::Unit;
 use braid_active::replica::{Settings, State, ceiling_after};
-use braid_active::saved::{Loader, Piece, Saver};
+use braid_active::saved::{Digester, Digesting, Loader, Piece, Saver};
 use braid_active::{Applied, Name, Region, Replica, Rules, Stamp};
 use fastrand::Rng;
 
@@ -130,10 +130,30 @@ impl History {
         }
     }
 
+    /// Makes the digest in pieces, with changes between them.
+    fn digest(&mut self) -> Result<(), String> {
+        let mut begin = self.servers[0].digest();
+        let mut digester = Digester::begin(&mut self.servers[0]);
+        loop {
+            (0..self.random.usize(0..6)).for_each(|_| self.step());
+            let most = self.random.usize(1..400);
+            match digester.go_on(&mut self.servers[0], most) {
+                Digesting::More => {}
+                Digesting::Done(digest) if digest == begin => return Ok(()),
+                Digesting::Done(_) => return Err("the digest is not that of the begin".into()),
+                Digesting::Lost => {
+                    begin = self.servers[0].digest();
+                    digester = Digester::begin(&mut self.servers[0]);
+                }
+            }
+        }
+    }
+
     fn check(&mut self) -> Result<(), String> {
         for _ in 0..self.random.usize(0..400) {
             self.step();
         }
+        self.digest()?;
         let bytes = self.save();
         let mut loader = Loader::new();
         loader.feed(&mut &bytes[..]).map_err(|error| error.to_string())?;

@@ -29,6 +29,14 @@ impl Values for NoValues {
     fn register(&self, element: &[u8]) -> (u16, u8) {
         (u16::from(element[0]), element[element.len() - 1] % 50 + 1)
     }
+
+    fn library_name(&self, _: &[u8]) -> Option<Name> {
+        None
+    }
+
+    fn libraries(&self, _: &[u8]) -> Option<Vec<Bytes>> {
+        None
+    }
 }
 
 fn replica(region: u8) -> Replica {

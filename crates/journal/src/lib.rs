@@ -14,4 +14,4 @@ mod log;
 mod unit;
 
 pub use log::{Journal, Kept, NO_DATABASE, Reader, Writer};
-pub use unit::{Unit, push_select};
+pub use unit::{Stated, Unit, push_select};

@@ -12,6 +12,18 @@ const KEPT_BYTES: usize = 64 << 10;
 pub(crate) const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
 pub(crate) const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
 
+/// What a command that has just ended says of its own arguments.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Stated {
+    /// They are journalled if it has changed something.
+    #[default]
+    Nothing,
+    /// They are not journalled: it has stated other requests, or that there are none.
+    Requests,
+    /// They are journalled though it has changed nothing: it has added what was there already.
+    Addition,
+}
+
 /// Requests that take effect together. Several become a transaction (MULTI ... EXEC) in the log.
 #[derive(Default)]
 pub struct Unit {
@@ -20,8 +32,8 @@ pub struct Unit {
     /// The databases of the first and of the last request.
     first_db: u32,
     db: u32,
-    /// The present command has stated the requests to journal itself.
-    explicit: bool,
+    /// By the present command.
+    stated: Stated,
     /// Requests after it that only some readers see.
     pub(crate) asides: Vec<u8>,
 }
@@ -46,9 +58,9 @@ impl Unit {
     }
 
     /// As [`Unit::push`], for a command that does not journal its own arguments; see
-    /// [`Unit::take_explicit`].
+    /// [`Unit::take_stated`].
     pub fn push_explicit(&mut self, db: u32, args: &[&[u8]]) {
-        self.explicit = true;
+        self.stated = Stated::Requests;
         self.push(db, args);
     }
 
@@ -63,13 +75,18 @@ impl Unit {
     /// The present command does not journal its own arguments: it journals nothing, or other
     /// requests.
     pub fn set_explicit(&mut self) {
-        self.explicit = true;
+        self.stated = Stated::Requests;
     }
 
-    /// True if the command that has just ended stated its requests itself; resets that.
+    /// The present command journals its own arguments, whether or not it changes something.
+    pub fn set_addition(&mut self) {
+        self.stated = Stated::Addition;
+    }
+
+    /// What the command that has just ended has stated; resets that.
     #[inline]
-    pub fn take_explicit(&mut self) -> bool {
-        std::mem::take(&mut self.explicit)
+    pub fn take_stated(&mut self) -> Stated {
+        std::mem::take(&mut self.stated)
     }
 
     #[inline]
@@ -96,7 +113,7 @@ impl Unit {
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.requests = 0;
-        self.explicit = false;
+        self.stated = Stated::Nothing;
         self.bytes.clear();
         if self.bytes.capacity() > KEPT_BYTES {
             self.bytes = Vec::new();
@@ -132,9 +149,11 @@ mod tests {
     fn what_a_command_says_itself_counts_for_it_alone() {
         let mut unit = Unit::default();
         unit.push(0, &[b"A"]);
-        assert!(!unit.take_explicit());
+        assert_eq!(unit.take_stated(), Stated::Nothing);
         unit.push_explicit(0, &[b"B"]);
-        assert!(unit.take_explicit());
-        assert!(!unit.take_explicit());
+        assert_eq!(unit.take_stated(), Stated::Requests);
+        unit.set_addition();
+        assert_eq!(unit.take_stated(), Stated::Addition);
+        assert_eq!(unit.take_stated(), Stated::Nothing);
     }
 }

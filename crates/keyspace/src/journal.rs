@@ -133,6 +133,15 @@ impl Txn<'_> {
         }
     }
 
+    /// The present command has added what was there already. Nothing has changed; but where other
+    /// servers write as well, its arguments are journalled all the same, as the addition counts
+    /// against removals elsewhere that have not seen it.
+    pub fn journal_addition(&mut self) {
+        if self.keyspace().settings.tells_losses.load(Relaxed) && self.journals() {
+            self.context.journal.unit.set_addition();
+        }
+    }
+
     /// Journals one of the present command's arguments in another spelling of the same meaning.
     #[cold]
     pub fn journal_respelled(&mut self, index: usize, text: Vec<u8>) {

@@ -69,6 +69,8 @@ pub struct Libraries {
 /// The marker of a library in a dump, and that of an unreleased format.
 const FUNCTION: u8 = 245;
 const FUNCTION_BEFORE_RELEASE: u8 = 246;
+/// Bytes of version and checksum.
+const TRAILER: usize = 10;
 
 impl Libraries {
     pub fn all(&self) -> impl Iterator<Item = &Arc<Library>> {
@@ -169,7 +171,6 @@ impl Libraries {
         let mut decoder = braid_rdb::open(payload, check)
             .map_err(|_| b"DUMP payload version or checksum are wrong".to_vec())?;
         let mut restored = Libraries::default();
-        const TRAILER: usize = 10;
         let end = payload.len().saturating_sub(TRAILER) as u64;
         while let Some(code) = next_library(&mut decoder, end)? {
             let library = restored.prepare(&code, false, &mut read)?;
@@ -193,6 +194,29 @@ impl Libraries {
         restored.libraries.into_iter().for_each(|library| self.add_shared(library));
         Ok(())
     }
+}
+
+/// The name that a library's code says.
+///
+/// # Errors
+/// It says none.
+pub fn name_of(code: &[u8]) -> Result<Vec<u8>, Vec<u8>> {
+    parse_library(code).map(|library| library.name)
+}
+
+/// The code of the libraries of a payload that has been checked.
+///
+/// # Errors
+/// It is no such payload.
+pub fn codes_of(payload: &[u8]) -> Result<Vec<Box<[u8]>>, Vec<u8>> {
+    let mut decoder = braid_rdb::open(payload, false)
+        .map_err(|_| b"DUMP payload version or checksum are wrong".to_vec())?;
+    let end = payload.len().saturating_sub(TRAILER) as u64;
+    let mut codes = Vec::new();
+    while let Some(code) = next_library(&mut decoder, end)? {
+        codes.push(code.into());
+    }
+    Ok(codes)
 }
 
 /// The code of the next library of a payload; `None` at its end.

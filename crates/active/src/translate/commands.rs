@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 use super::{EVICTED, EXPIRED, Reason, Request, Values, lists, number};
 use crate::amount::Amount;
 use crate::cell::Time;
+use crate::libraries::LIBRARIES;
 use crate::local::Transaction;
 use crate::stream::{Id, Pending};
 use crate::{Bytes, Name};
@@ -48,9 +49,8 @@ pub(super) fn translate(
     upper.make_ascii_uppercase();
     let database = request.database;
     match &upper[..] {
-        b"SELECT" | b"MULTI" | b"EXEC" | b"PING" | b"PUBLISH" | b"SPUBLISH" | b"SCRIPT" | b"FUNCTION" => {
-            return Ok(());
-        }
+        b"SELECT" | b"MULTI" | b"EXEC" | b"PING" | b"PUBLISH" | b"SPUBLISH" | b"SCRIPT" => return Ok(()),
+        b"FUNCTION" => return function(transaction, values, args),
         b"FLUSHALL" => {
             transaction.flush(None);
             return Ok(());
@@ -95,6 +95,35 @@ pub(super) fn translate(
             },
             outcome => outcome,
         },
+    }
+}
+
+/// What has been done to libraries.
+fn function(transaction: &mut Transaction<'_>, values: &dyn Values, args: &[&[u8]]) -> Outcome {
+    let Some((subcommand, args)) = args.split_first() else { return Ok(()) };
+    let load = |transaction: &mut Transaction<'_>, code: &[u8]| {
+        let name = values.library_name(code).ok_or(Reason::Malformed)?;
+        transaction.set(LIBRARIES, &name, boxed(code), None);
+        Ok(())
+    };
+    match (&subcommand.to_ascii_uppercase()[..], args) {
+        (b"LOAD", [.., code]) => load(transaction, code),
+        (b"DELETE", [name]) => {
+            transaction.remove(LIBRARIES, &Name::from(*name));
+            Ok(())
+        }
+        (b"FLUSH", _) => {
+            transaction.flush(Some(LIBRARIES));
+            Ok(())
+        }
+        (b"RESTORE", [payload, policy @ ..]) => {
+            let restored = values.libraries(payload).ok_or(Reason::Malformed)?;
+            if policy.first().is_some_and(|policy| policy.eq_ignore_ascii_case(b"FLUSH")) {
+                transaction.flush(Some(LIBRARIES));
+            }
+            restored.iter().try_for_each(|code| load(transaction, code))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -4,6 +4,7 @@
 
 use braid_active::amount::Amount;
 use braid_active::cell::Time;
+use braid_active::libraries::LIBRARIES;
 use braid_active::place::Side;
 use braid_active::stream::{GroupView, Id};
 use braid_active::view::View;
@@ -57,6 +58,9 @@ impl Client<'_, '_> {
             self.transaction.flush(Some(database));
             return self.compare("FLUSHDB", database, &name, None);
         }
+        if self.random.u8(0..40) == 0 {
+            return self.library();
+        }
         if self.random.u8(0..14) == 0 && before.is_some() {
             return self.any(database, &name, before);
         }
@@ -89,6 +93,31 @@ impl Client<'_, '_> {
 
     fn time(&mut self) -> u64 {
         self.now_ms + self.random.u64(1..20_000)
+    }
+
+    /// FUNCTION LOAD, DELETE, FLUSH, and FLUSHALL, which leaves libraries.
+    fn library(&mut self) -> Result<(), String> {
+        let name: Name = ["f", "g"][self.pick(2)].as_bytes().into();
+        let before = self.transaction.view(LIBRARIES, &name);
+        match self.pick(8) {
+            0..=3 => {
+                let code = bytes(format!("v{}", self.number));
+                self.transaction.set(LIBRARIES, &name, code.clone(), None);
+                self.compare("FUNCTION LOAD", LIBRARIES, &name, Some(View::String(code)))
+            }
+            4 => {
+                self.transaction.flush(Some(LIBRARIES));
+                self.compare("FUNCTION FLUSH", LIBRARIES, &name, None)
+            }
+            5 => {
+                self.transaction.flush(None);
+                self.compare("FLUSHALL", LIBRARIES, &name, before)
+            }
+            _ => {
+                self.transaction.remove(LIBRARIES, &name);
+                self.compare("FUNCTION DELETE", LIBRARIES, &name, None)
+            }
+        }
     }
 
     /// DEL, EXPIRE, PERSIST.

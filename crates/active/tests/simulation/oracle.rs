@@ -9,6 +9,7 @@ use braid_active::amount::Amount;
 use braid_active::cell::{CellChange, Time};
 use braid_active::change::{Change, Kind};
 use braid_active::effect::{Effect, Unit};
+use braid_active::libraries::{LIBRARIES, flushes};
 use braid_active::place::{Place, Side, Step};
 use braid_active::stream::{GroupChange, GroupView, Id, StreamChange};
 use braid_active::view::{Until, View};
@@ -85,13 +86,26 @@ pub fn expected(history: &[Made], applied: &Units) -> Expected {
         for (stamp, effect) in made.unit.stamped() {
             let Effect::Flush { database, .. } = effect else { continue };
             for ((number, _), ops) in &mut keys {
-                if database.is_none_or(|database| database == *number) {
+                if flushes(*database, *number) {
                     ops.push(Op { unit, stamp, seen: &made.seen, change: None });
                 }
             }
         }
     }
     keys.into_iter().filter_map(|(id, ops)| Some((id, key(&ops)?))).collect()
+}
+
+/// Libraries that a replica shows, or should, in order of their code.
+pub fn libraries(expected: &Expected) -> Vec<Bytes> {
+    let of = expected.iter().filter(|((database, _), _)| *database == LIBRARIES);
+    let mut codes: Vec<Bytes> = of
+        .filter_map(|(_, (view, _))| match view {
+            View::String(code) => Some(code.clone()),
+            _ => None,
+        })
+        .collect();
+    codes.sort();
+    codes
 }
 
 fn key(ops: &[Op]) -> Option<(View, Until)> {

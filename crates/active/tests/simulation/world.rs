@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use braid_active::change::Kind;
 use braid_active::effect::{Effect, Unit};
+use braid_active::libraries::LIBRARIES;
 use braid_active::replica::{Settings, State};
 use braid_active::view::{Until, View};
 use braid_active::{Bytes, Name, Region, Replica, Rules, Stamp, Transaction, Vector, wire};
 use fastrand::Rng;
 
 use crate::commands::{Client, NAMES};
-use crate::oracle::{Expected, Made, Units, expected};
+use crate::oracle::{Expected, Made, Units, expected, libraries};
 use crate::server::{Path, Server};
 
 /// Events of a history, and rounds in which it heals at most.
@@ -411,6 +412,19 @@ impl World {
         Ok(())
     }
 
+    /// The keys that should show; libraries are as they should be.
+    fn expected(&self, units: &Units) -> Result<Expected, String> {
+        let mut expected = expected(&self.history, units);
+        let mut shown = self.servers[0].replica.libraries();
+        shown.sort();
+        let codes = libraries(&expected);
+        if shown != codes {
+            return Err(format!("libraries are {shown:?} and not {codes:?}"));
+        }
+        expected.retain(|(database, _), _| *database != LIBRARIES);
+        Ok(expected)
+    }
+
     fn check(&mut self) -> Result<(), String> {
         self.same("after healing")?;
         let units = self.servers[0].units;
@@ -422,7 +436,7 @@ impl World {
                 return Err(format!("unit {:?} is lost", self.history[number].unit.first));
             }
         }
-        let expected = expected(&self.history, &units);
+        let expected = self.expected(&units)?;
         let shown = self.views(0);
         self.summary.keys = shown.len();
         if shown != expected {
@@ -486,7 +500,7 @@ impl World {
         if self.views(0).values().any(|(_, time)| time.is_some_and(|time| time <= now_ms)) {
             return Err("times are left".into());
         }
-        let expected = expected(&self.history, &self.servers[0].units);
+        let expected = self.expected(&self.servers[0].units)?;
         let shown = self.views(0);
         if shown != expected {
             return Err(format!("after all times: {}", difference(&expected, &shown, 0)));

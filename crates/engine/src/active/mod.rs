@@ -20,6 +20,7 @@
 mod codec;
 mod files;
 mod keys;
+mod libraries;
 mod link;
 mod on_disk;
 mod outbox;

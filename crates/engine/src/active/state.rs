@@ -19,7 +19,7 @@ use super::on_disk::OnDisk;
 use super::outbox::Outbox;
 
 /// The version of what servers say to each other. Others are refused.
-pub const PROTOCOL: i64 = 1;
+pub const PROTOCOL: i64 = 2;
 
 /// This server as its peers know it.
 #[derive(Clone, Debug, Default)]

@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
 
-use braid_active::effect::Unit;
+use braid_active::effect::{Effect, Unit};
 use braid_active::replica::Replica;
 use braid_active::translate::Values;
 use braid_active::vector::Run;
@@ -73,6 +73,8 @@ pub(super) struct Thread<'e> {
     /// Keys to be compared with the keyspace; all of them.
     dirty: BTreeSet<KeyName>,
     all_dirty: bool,
+    /// Libraries are to be compared with the shadow.
+    libraries_dirty: bool,
     pending: Vec<Pending>,
     pending_bytes: Vec<u8>,
     replay: Replay,
@@ -86,10 +88,12 @@ pub(super) struct Thread<'e> {
     has_acknowledgements: bool,
     /// Bytes of the present generation's state.
     state_bytes: u64,
-    /// A new generation, or a full copy.
+    /// A new generation, a full copy or a digest.
     saving: Option<generation::Saving>,
     /// Peers that wait for a full copy.
     copies_wanted: Vec<SyncSender<Pieces>>,
+    /// Operators that wait for a digest.
+    digests_wanted: Vec<SyncSender<u64>>,
     /// When a generation was last begun that has not come to its end.
     last_attempt: Option<Instant>,
     /// There is garbage that may go.
@@ -179,6 +183,7 @@ impl<'e> Thread<'e> {
             own_until,
             dirty: BTreeSet::new(),
             all_dirty: false,
+            libraries_dirty: false,
             pending: Vec::new(),
             pending_bytes: Vec::new(),
             replay: Replay::new(engine, Source::Primary),
@@ -191,6 +196,7 @@ impl<'e> Thread<'e> {
             state_bytes: 0,
             saving: None,
             copies_wanted: Vec::new(),
+            digests_wanted: Vec::new(),
             last_attempt: None,
             has_garbage: false,
             requests_told: 0,
@@ -215,7 +221,7 @@ impl<'e> Thread<'e> {
             self.active.on_disk.take_question();
             let has_moved = self.read_journal();
             self.throttle();
-            if self.all_dirty || !self.dirty.is_empty() {
+            if self.is_dirty() {
                 self.settle();
             }
             self.flush();
@@ -249,6 +255,11 @@ impl<'e> Thread<'e> {
         }
     }
 
+    /// Something has to be read from the keyspace.
+    fn is_dirty(&self) -> bool {
+        self.all_dirty || self.libraries_dirty || !self.dirty.is_empty()
+    }
+
     fn do_order(&mut self, order: Order) {
         match order {
             Order::Units { units, answer } => {
@@ -268,11 +279,11 @@ impl<'e> Thread<'e> {
             }
             Order::Digest { answer } => {
                 while self.read_journal() {}
-                if self.all_dirty || !self.dirty.is_empty() {
+                if self.is_dirty() {
                     self.settle();
                 }
                 self.flush();
-                give(&answer, self.replica.digest());
+                self.digests_wanted.push(answer);
             }
             Order::Forget { region, answer } => {
                 self.forget(region);
@@ -299,6 +310,8 @@ impl<'e> Thread<'e> {
     /// Keeps a unit of this server.
     fn keep_own(&mut self, unit: &Unit) {
         self.active.figures.own.fetch_add(1, Relaxed);
+        // One that was hidden may show now.
+        self.libraries_dirty |= unit.effects.iter().any(Effect::is_of_libraries);
         self.keep(unit.first, |bytes| wire::encode_into(unit, bytes));
     }
 

@@ -4,6 +4,7 @@
 
 use std::ops::Range;
 
+use braid_journal::Stated;
 use braid_keyspace::Txn;
 use braid_keyspace::keyspace::Removal;
 
@@ -50,13 +51,15 @@ impl Before {
         if !keyspace.context.respelled.is_empty() {
             return self.journal_respelled(keyspace, session, args, is_alone);
         }
-        let explicit = keyspace.context.journal.unit.take_explicit();
-        let changed = keyspace.context.counters.dirty.get() != self.dirty;
-        session.has_written |= changed;
-        if changed && !explicit && !self.runs_scripts {
+        let stated = keyspace.context.journal.unit.take_stated();
+        let writes = keyspace.context.counters.dirty.get() != self.dirty || stated == Stated::Addition;
+        session.has_written |= writes;
+        let runs_scripts = self.runs_scripts;
+        if writes && stated != Stated::Requests && !runs_scripts {
             self.journal_arguments(keyspace, args, is_alone);
         }
-        if changed && is_alone {
+        // What a script has called may have journalled something and changed nothing.
+        if is_alone && (writes || runs_scripts && !keyspace.context.journal.unit.is_empty()) {
             keyspace.journal_now();
             session.written_to = keyspace.context.journal.end;
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! New generations of the files, full copies for peers, and the removal of garbage: what concerns
-//! all keys and may take long. It is done in pieces, between which the thread goes on.
+//! New generations of the files, full copies for peers, digests, and the removal of garbage: what
+//! concerns all keys and may take long. It is done in pieces, between which the thread goes on.
 //!
 //! A generation begins with a log. The state of that moment is saved while things change
 //! ([`braid_active::saved`]), and another thread writes it, as files can be slow. Once it is
@@ -10,7 +10,7 @@ use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
-use braid_active::saved::{PIECE, Piece, Saver};
+use braid_active::saved::{Digester, Digesting, PIECE, Piece, Saver};
 use braid_persistence::active::{Former, StateFile};
 
 use super::{Thread, give};
@@ -48,6 +48,7 @@ struct Generation {
 enum Target {
     Files(Generation),
     Copies { answers: Vec<SyncSender<Pieces>>, pieces: Pieces },
+    Digest { answers: Vec<SyncSender<u64>>, digester: Digester },
 }
 
 /// See the module. A saver that has given its last piece is none.
@@ -97,11 +98,17 @@ impl Thread<'_> {
                 Target::Copies { answers: std::mem::take(&mut self.copies_wanted), pieces: Vec::new() };
             self.saving = Some(Saving { saver: Some(Saver::begin(&mut self.replica)), target });
         }
+        if self.saving.is_none() && !self.digests_wanted.is_empty() {
+            let answers = std::mem::take(&mut self.digests_wanted);
+            let target = Target::Digest { answers, digester: Digester::begin(&mut self.replica) };
+            self.saving = Some(Saving { saver: None, target });
+        }
         let start = Instant::now();
         while let Some(mut saving) = self.saving.take() {
             let has_moved = match &mut saving.target {
                 Target::Files(generation) => self.write_on(&mut saving.saver, generation),
                 Target::Copies { pieces, .. } => self.copy_on(&mut saving.saver, pieces),
+                Target::Digest { digester, answers } => self.digest_on(digester, answers),
             };
             match (has_moved, saving) {
                 (Some(has_moved), saving) => {
@@ -118,10 +125,26 @@ impl Thread<'_> {
                     self.copies_wanted.extend(answers);
                     return true;
                 }
+                (None, Saving { target: Target::Digest { answers, .. }, .. }) if !answers.is_empty() => {
+                    self.digests_wanted.extend(answers);
+                    return true;
+                }
                 (None, _) => {}
             }
         }
-        self.has_garbage
+        self.has_garbage || !self.copies_wanted.is_empty() || !self.digests_wanted.is_empty()
+    }
+
+    /// Goes on with a digest. Nothing if it is complete and has been given, or has come to nothing.
+    fn digest_on(&mut self, digester: &Digester, answers: &mut Vec<SyncSender<u64>>) -> Option<bool> {
+        match digester.go_on(&mut self.replica, PIECE) {
+            Digesting::More => Some(true),
+            Digesting::Lost => None,
+            Digesting::Done(digest) => {
+                answers.drain(..).for_each(|answer| give(&answer, digest));
+                None
+            }
+        }
     }
 
     /// Adds a piece to a full copy. Nothing if it is complete, or has come to nothing.
@@ -234,8 +257,12 @@ impl Thread<'_> {
     /// What is being saved has come to nothing. Peers get another copy.
     fn stop_saving(&mut self) {
         self.replica.stop_saving();
-        if let Some(Saving { target: Target::Copies { answers, .. }, .. }) = self.saving.take() {
-            self.copies_wanted.extend(answers);
+        match self.saving.take() {
+            Some(Saving { target: Target::Copies { answers, .. }, .. }) => self.copies_wanted.extend(answers),
+            Some(Saving { target: Target::Digest { answers, .. }, .. }) => {
+                self.digests_wanted.extend(answers)
+            }
+            _ => {}
         }
     }
 }

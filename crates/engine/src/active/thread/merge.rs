@@ -8,6 +8,7 @@ use braid_active::difference::{
     Difference, OwnedRequest, apply_with_difference, merge_with_difference, whole,
 };
 use braid_active::effect::Unit;
+use braid_active::libraries::LIBRARIES;
 use braid_active::replica::{Replica, State};
 use braid_active::translate::{agree, shown};
 use braid_active::view::Shown;
@@ -90,6 +91,7 @@ impl Thread<'_> {
     fn settle_in(&mut self, txn: &mut Txn<'_>) {
         let mut names = std::mem::take(&mut self.dirty);
         if std::mem::take(&mut self.all_dirty) {
+            self.take_libraries();
             names.extend(all_keys(txn));
             names.extend(self.replica.views().map(|(db, name, _, _)| (db, Box::from(name))));
         }
@@ -109,11 +111,39 @@ impl Thread<'_> {
             }
             self.agree(&all);
         }
+        if std::mem::take(&mut self.libraries_dirty) {
+            self.bring_libraries(txn);
+        }
+    }
+
+    /// Libraries of this server that the shadow does not have are written there.
+    fn take_libraries(&mut self) {
+        let new = self.engine.libraries_beside(&self.replica);
+        self.execute(|replica, now_ms| {
+            replica.execute(now_ms, |transaction| {
+                for (name, code) in &new {
+                    transaction.set(LIBRARIES, name, code.clone(), None);
+                }
+            })
+        });
+    }
+
+    /// The other way: this server gets the libraries of the shadow.
+    fn bring_libraries(&mut self, txn: &mut Txn<'_>) {
+        let slot = txn.context.slot;
+        if let Some(args) = self.engine.libraries_request(slot, &self.replica) {
+            self.run_requests(txn, |_, run| run(0, &args.iter().map(Vec::as_slice).collect::<Vec<_>>()));
+        }
     }
 
     fn agree(&mut self, keys: &[(u32, Name, Shown)]) {
+        self.execute(|replica, now_ms| agree(replica, now_ms, keys));
+    }
+
+    /// Has the shadow do something of this server's own.
+    fn execute(&mut self, mut work: impl FnMut(&mut Replica, u64) -> Result<Option<Unit>, Refusal>) {
         for _ in 0..2 {
-            match agree(&mut self.replica, unix_ms() as u64, keys) {
+            match work(&mut self.replica, unix_ms() as u64) {
                 Ok(unit) => {
                     if let Some(unit) = unit {
                         self.keep_own(&unit);
@@ -153,6 +183,7 @@ impl Thread<'_> {
                     run(database, &args.iter().map(Vec::as_slice).collect::<Vec<_>>());
                 }
             });
+            thread.bring_libraries(txn);
         });
     }
 
@@ -240,7 +271,11 @@ impl Thread<'_> {
         let now_ms = unix_ms() as u64;
         let mut difference = Difference::default();
         let outcome = work(self, now_ms, &mut difference);
+        let touches_libraries = difference.touches_libraries;
         self.run_requests(txn, |replica, run| difference.finish(replica, run));
+        if touches_libraries {
+            self.bring_libraries(txn);
+        }
         outcome
     }
 

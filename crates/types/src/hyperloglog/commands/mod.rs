@@ -99,8 +99,7 @@ fn pfadd(call: &mut Call) -> CommandResult {
                 args[2..].iter().fold(false, |changed, element| hll::add_dense(value, element) | changed);
             (changed, u64::from(changed))
         })?;
-        call.reply.integer(i64::from(changed));
-        return Ok(());
+        return reply_counted(call, changed);
     }
     let sparse_len_max = call.engine.config.hll_sparse_max_bytes();
     let (mut value, mut changed) = match take(call.keyspace, args[1])? {
@@ -113,6 +112,13 @@ fn pfadd(call: &mut Call) -> CommandResult {
     if changed {
         hll::invalidate_cache(&mut value);
         store(call.keyspace, args[1], &value);
+    }
+    reply_counted(call, changed)
+}
+
+fn reply_counted(call: &mut Call, changed: bool) -> CommandResult {
+    if !changed && call.args.len() > 2 {
+        call.keyspace.journal_addition();
     }
     call.reply.integer(i64::from(changed));
     Ok(())

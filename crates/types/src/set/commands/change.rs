@@ -22,6 +22,9 @@ pub(super) fn sadd(call: &mut Call) -> CommandResult {
         added += u64::from(set.add(member, now, &limits));
     }
     call.keyspace.settle_expiring(Event::set("sadd"), key, added, expired, false);
+    if added == 0 {
+        call.keyspace.journal_addition();
+    }
     call.reply.integer(added as i64);
     Ok(())
 }

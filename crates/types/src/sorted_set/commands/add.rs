@@ -123,6 +123,7 @@ pub fn zadd(call: &mut Call) -> CommandResult {
     }
     journal_in_decimal(call, (first..args.len()).step_by(2));
     let done = put(call, args[1], rule, &pairs)?;
+    note_addition(call, rule, &done);
     if rule.increment {
         reply_score(call, done.score);
     } else {
@@ -142,8 +143,17 @@ pub fn zincrby(call: &mut Call) -> CommandResult {
     let rule = AddRule { increment: true, ..AddRule::default() };
     journal_in_decimal(call, [2]);
     let done = put(call, args[1], rule, &[(by, args[3])])?;
+    note_addition(call, rule, &done);
     reply_score(call, done.score);
     Ok(())
+}
+
+/// Members that had their scores already were added, unless that was up to a condition.
+fn note_addition(call: &mut Call, rule: AddRule, done: &Put) {
+    let has_changed = done.added + done.updated + done.persisted > 0;
+    if !has_changed && (AddRule { increment: rule.increment, ..AddRule::default() }) == rule {
+        call.keyspace.journal_addition();
+    }
 }
 
 fn reply_score(call: &mut Call, score: Option<f64>) {

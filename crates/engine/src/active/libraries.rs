@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Function libraries of the shadow and those that this server has.
+//!
+//! The shadow may have libraries that do not fit together, as they were loaded at the same time and
+//! have a function of one name. The latest library is taken first, then those that fit, so all
+//! servers choose the same ones, and one that a client of this server has just loaded is there.
+
+use std::sync::Arc;
+
+use braid_active::{Bytes, Name, Replica};
+use braid_scripting::function_libraries::Libraries;
+
+use crate::engine::Engine;
+
+/// The code of the libraries that there are, in order.
+fn codes<'l>(libraries: impl Iterator<Item = &'l [u8]>) -> Vec<&'l [u8]> {
+    let mut codes: Vec<&[u8]> = libraries.collect();
+    codes.sort_unstable();
+    codes
+}
+
+impl Engine {
+    /// The request that brings this server's libraries to those of the shadow, if they differ. The
+    /// world is stopped, and the worker's slot free.
+    pub(super) fn libraries_request(&self, slot: usize, replica: &Replica) -> Option<Vec<Vec<u8>>> {
+        let (wanted, present) = (replica.libraries(), self.scripts.cache.libraries());
+        let has = |libraries: &Libraries, codes: &[&[u8]]| {
+            self::codes(libraries.all().map(|library| &*library.code)) == codes
+        };
+        if has(&present, &codes(wanted.iter().map(|code| &**code))) {
+            return None;
+        }
+        let fitting = self.scripts.with_vms(slot, |vms| {
+            let mut fitting = Libraries::default();
+            for code in &wanted {
+                // On a copy: what does not fit leaves nothing.
+                let mut next = fitting.clone();
+                match next.prepare(code, false, |code| vms.read_library(&self.config, code, None)) {
+                    Ok(library) => {
+                        next.add(library);
+                        fitting = next;
+                    }
+                    Err(error) => log::warn!(
+                        "Active-active: a library stays hidden behind one loaded later: {}",
+                        String::from_utf8_lossy(&error)
+                    ),
+                }
+            }
+            fitting
+        });
+        let fitting = fitting.ok()?;
+        let chosen = codes(fitting.all().map(|library| &*library.code));
+        if has(&present, &chosen) {
+            return None;
+        }
+        let words: [&[u8]; 4] = [b"FUNCTION", b"RESTORE", &fitting.dump(), b"FLUSH"];
+        Some(words.iter().map(|word| word.to_vec()).collect())
+    }
+
+    /// Libraries of this server that the shadow does not have.
+    pub(super) fn libraries_beside(&self, replica: &Replica) -> Vec<(Name, Bytes)> {
+        let known = replica.libraries();
+        let present: Arc<Libraries> = self.scripts.cache.libraries();
+        let new = present.all().filter(|library| !known.contains(&library.code));
+        new.map(|library| (Name::from(library.name.as_bytes()), library.code.clone())).collect()
+    }
+}
