@@ -3,6 +3,7 @@
 //! delivers what a stock server does.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use braid_tests::server::program_under_test;
 use braid_tests::{RawClient, TestServer, wait_for};
@@ -112,5 +113,29 @@ fn a_chain_delivers_messages_and_events_as_stock_servers_do() {
         for ((name, ours), (_, theirs)) in ours.iter().zip(of_chain(&peer.program)) {
             assert_eq!(*ours, theirs, "{} {name}", peer.version);
         }
+    }
+}
+
+#[test]
+fn a_replica_that_rests_delivers_a_message_at_once() {
+    let head = TestServer::start(&USUAL);
+    let port = head.port().to_string();
+    let replica =
+        TestServer::start(&[&USUAL[..], &["--io-threads", "1", "--replicaof", "127.0.0.1", &port]].concat());
+    let mut client = head.connect();
+    wait_until_in_sync(&mut client, &mut replica.connect());
+    let (mut listener, mut watcher) = (replica.connect(), replica.connect());
+    listener.call("SUBSCRIBE news");
+    watcher.call("SUBSCRIBE __keyevent@0__:set");
+    for (listener, command) in [(&mut listener, "PUBLISH news x"), (&mut watcher, "SET k v")] {
+        // One that waits for the cron comes a tenth of a second after the one before.
+        let times = (0..20).map(|_| {
+            let begin = Instant::now();
+            client.call(command);
+            listener.read();
+            begin.elapsed()
+        });
+        let fastest = times.skip(1).min().expect("some");
+        assert!(fastest < Duration::from_millis(50), "{command}: {fastest:?}");
     }
 }

@@ -275,6 +275,11 @@ impl Engine {
         self.keyspace.journal.wants_bell(seen)
     }
 
+    /// Ends [`Engine::wants_news`]. The bell may ring all the same.
+    pub fn wants_no_news(&self, slot: usize) {
+        self.replication.loops.lock().retain(|&other| other != slot);
+    }
+
     /// Rings the bells of the loops that wait for journalled changes.
     pub(crate) fn tell_feeders(&self) {
         for slot in self.replication.loops.lock().drain(..) {

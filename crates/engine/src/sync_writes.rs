@@ -10,7 +10,7 @@
 pub mod state;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use braid_base::clock::boot_nanos;
 use braid_clients::attention::{FENCED, FEW_IN_SYNC, FORMER_PRIMARY};
@@ -163,7 +163,8 @@ impl Engine {
         let range = journal.append_aside(context.slot, &mut context.journal, question);
         debug_assert_eq!(range.end - range.start, QUESTION_LEN);
         self.replication.in_sync.asked(range.end, nanos);
-        self.replication.asked_at.store(range.end, Relaxed);
+        // Before the check of who is asleep: a loop that sleeps must not keep the question back.
+        self.replication.asked_at.store(range.end, SeqCst);
         self.tell_news(context);
         true
     }

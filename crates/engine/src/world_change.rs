@@ -11,8 +11,9 @@ use crate::locks::{LockSet, lock};
 use crate::worker::Worker;
 
 impl Engine {
-    /// Makes a change, tells clients that track keys, wakes the journal's readers and serves
-    /// clients that wait for keys. `worker` has a slot that is free while the world is stopped.
+    /// Makes a change, tells clients that track keys and listen, wakes the journal's readers and
+    /// serves clients that wait for keys. `worker` has a slot that is free while the world is
+    /// stopped.
     pub(crate) fn change_in_world<R>(
         &self,
         world: World<'_>,
@@ -31,6 +32,7 @@ impl Engine {
             follow_up(self, worker);
         }
         worker.context.limbo.reclaim();
+        self.hub.wake_loops();
         result
     }
 }

@@ -381,6 +381,16 @@ impl Hub {
         self.queues[owner].has_some()
     }
 
+    /// Wakes the loops with pushes: of a thread that has no loop, and so has used others' numbers
+    /// as `from`.
+    pub fn wake_loops(&self) {
+        for (owner, queue) in self.queues.iter().enumerate() {
+            if queue.has_some() {
+                self.mailboxes[owner].ring();
+            }
+        }
+    }
+
     /// Takes the pushes of a loop, in order, and appends them to `out`.
     pub fn take_pushes(&self, owner: usize, out: &mut Vec<Push>) {
         self.queues[owner].take(out);

@@ -18,6 +18,7 @@ pub mod execute;
 mod handover;
 mod mail;
 pub mod model;
+mod pacing;
 mod push;
 mod rebalance;
 mod replicas;
@@ -183,6 +184,7 @@ impl<M: Model> EventLoop<M> {
             }
         };
         let start = Ticks::now();
+        self.forgo_bell();
         self.do_after_script();
         let executed = self.stats().executed.get();
         self.follow_changes();
@@ -314,6 +316,9 @@ impl<M: Model> EventLoop<M> {
             wait = wait.min((until - now).max(1));
         }
         if let Some(patience) = self.hold_patience_ms() {
+            wait = wait.min(patience);
+        }
+        if let Some(patience) = self.replica_patience_ms() {
             wait = wait.min(patience);
         }
         if let Some(&(deadline, _)) = self.clients.deadlines.first() {

@@ -27,8 +27,6 @@ const TURN_BYTES: usize = 1 << 20;
 const FILE_BYTES: usize = 64 << 10;
 /// As much of a full sync, whose replica can wait longer than clients.
 const FULL_SYNC_TURN_BYTES: u64 = 256 << 10;
-/// For so many turns in a row the end of the stream may be kept back (`SendContext::may_hold`).
-const HOLD_TURNS: u8 = 2;
 /// Milliseconds between heartbeats to a replica that waits for its full sync.
 const HEARTBEAT_MS: i64 = 1000;
 
@@ -45,8 +43,8 @@ pub struct ReplicaOutput {
     packer: Option<Packer>,
     /// It is as soon as `head` has been sent.
     begins_compression: bool,
-    /// Turns for which the kernel has kept bytes back.
-    held_turns: u8,
+    /// The kernel keeps bytes back.
+    holds: bool,
     last_heartbeat_ms: i64,
     over_soft_limit_since: Option<i64>,
     /// Bytes not sent yet.
@@ -92,11 +90,9 @@ pub struct SendContext<'e> {
     pub now_ms: i64,
     /// How far the journal may be sent.
     pub end: u64,
-    /// Another turn with changes follows soon: the kernel may wait for it with what it is given
-    /// now, since a packet costs much more than the bytes in it.
+    /// The kernel may keep back the end of the stream until more of it follows (see
+    /// `event_loop/pacing.rs`); if not, it must keep nothing back any longer.
     pub may_hold: bool,
-    /// Nothing may be kept back any longer.
-    pub pushes: bool,
     /// This server is a replica without a link to its primary, so its replicas get heartbeats from
     /// here.
     pub is_cut_off: bool,
@@ -112,7 +108,7 @@ impl ReplicaOutput {
             blocked: false,
             packer: None,
             begins_compression: false,
-            held_turns: 0,
+            holds: false,
             last_heartbeat_ms: now_ms,
             over_soft_limit_since: None,
             behind: 0,
@@ -121,7 +117,7 @@ impl ReplicaOutput {
 
     /// Sends the data that is due, as much as socket and turn allow.
     pub fn advance(&mut self, context: &SendContext<'_>, socket: &mut Stream) -> SendOutcome {
-        let holds = context.may_hold && self.held_turns < HOLD_TURNS;
+        let holds = context.may_hold && matches!(self.phase, Phase::Stream) && !socket.is_tls();
         let mut sender = Sender { socket, left: TURN_BYTES, packer: self.packer.take(), sent: 0, holds };
         let mut outcome = loop {
             if let Some(outcome) = self.step(context, &mut sender) {
@@ -132,20 +128,20 @@ impl ReplicaOutput {
             outcome = SendOutcome::Blocked;
         }
         if sender.sent > 0 {
-            self.held_turns = if sender.holds { self.held_turns + 1 } else { 0 };
+            self.holds = sender.holds;
             let net_out = &self.replica.record.net_out;
             net_out.store(net_out.load(Relaxed) + sender.sent, Relaxed);
             context.engine.replication.sent_bytes.fetch_add(sender.sent, Relaxed);
         }
-        if context.pushes && self.held_turns > 0 {
+        if self.holds && !holds {
             sender.socket.push();
-            self.held_turns = 0;
+            self.holds = false;
         }
         self.packer = sender.packer;
         self.blocked = outcome == SendOutcome::Blocked;
         if self.blocked {
             // The kernel has enough to send, and goes on by itself.
-            self.held_turns = 0;
+            self.holds = false;
         }
         outcome
     }
@@ -331,9 +327,9 @@ impl ReplicaOutput {
         hard || now_ms - since > i64::from(limit.soft_seconds) * 1000
     }
 
-    /// True if the kernel may keep bytes back until it is told to send them.
+    /// True if the kernel keeps bytes back until it is told to send them.
     pub fn is_holding(&self) -> bool {
-        self.held_turns > 0
+        self.holds
     }
 
     /// True if everything was sent, so that new changes are due at once.

@@ -6,14 +6,17 @@
 //! check one word for that, and only the first one after a loop fell asleep does more.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 
+use braid_base::clock::Ticks;
+
+use super::pacing::{Circumstances, Pacing};
 use super::{EventLoop, Model};
 
 use crate::client::Client;
 use crate::replica_output::{ReplicaOutput, SendContext, SendOutcome};
 
 /// The replicas of one loop.
-#[derive(Default)]
 pub(super) struct Replicas {
     places: Vec<u32>,
     /// How far the journal could be sent in the last round.
@@ -22,21 +25,42 @@ pub(super) struct Replicas {
     known_up_to: u64,
     /// A replica took all that a turn allows, and there is more.
     has_more: bool,
-    /// The kernel keeps bytes back for some replica; in this turn they were given to it.
-    holds: bool,
-    held_now: bool,
+    /// Every replica has been sent everything, as of this millisecond.
+    settled_ms: Option<i64>,
+    /// The loop's bell will be rung when something is journalled.
+    awaits_bell: bool,
+    pacing: Pacing,
+    /// The beginning of the clock of `pacing`.
+    began: Ticks,
 }
 
-/// With replies to as many clients in a turn another turn follows at once, as a rule.
-const BUSY_CLIENTS: usize = 4;
+impl Default for Replicas {
+    fn default() -> Replicas {
+        Replicas {
+            places: Vec::new(),
+            sent_up_to: 0,
+            known_up_to: 0,
+            has_more: false,
+            settled_ms: None,
+            awaits_bell: false,
+            pacing: Pacing::default(),
+            began: Ticks::now(),
+        }
+    }
+}
 
 impl Replicas {
     pub(super) fn add(&mut self, place: u32) {
         self.places.push(place);
+        self.settled_ms = None;
     }
 
     pub(super) fn remove(&mut self, place: u32) {
         self.places.retain(|&other| other != place);
+    }
+
+    fn now(&self) -> u64 {
+        Ticks::now().nanos_since(self.began)
     }
 }
 
@@ -57,26 +81,36 @@ impl<M: Model> EventLoop<M> {
     /// Sends this loop's replicas the data that is due.
     #[inline]
     pub(super) fn feed_replicas(&mut self, now_ms: i64) {
-        if !self.replicas.places.is_empty() {
-            let pushes = !std::mem::take(&mut self.replicas.held_now);
-            self.feed_all(now_ms, false, pushes);
+        if !self.replicas.places.is_empty() && !self.are_replicas_settled(now_ms) {
+            self.feed_all(now_ms);
         }
+    }
+
+    /// Whether there is nothing to do for replicas in this millisecond.
+    fn are_replicas_settled(&self, now_ms: i64) -> bool {
+        let Replicas { settled_ms, sent_up_to, known_up_to, pacing, .. } = &self.replicas;
+        let (end, awaited) = self.engine.sendable();
+        *settled_ms == Some(now_ms)
+            && (end, awaited.unwrap_or(end)) == (*sent_up_to, *known_up_to)
+            && !(pacing.is_holding() && pacing.must_push(self.replicas.now(), self.asked_at()))
     }
 
     /// Sends changes to this loop's replicas before the replies to the clients: if the server dies
-    /// in between, these replicas have the acknowledged changes, or the kernel has them to send: on
-    /// a busy loop it sends at once what several turns have given it.
+    /// in between, these replicas have the acknowledged changes, or the kernel has them to send: it
+    /// may collect those of several turns ([`super::pacing`]).
     #[inline]
     pub(crate) fn feed_replicas_before_replies(&mut self) {
         if !self.replicas.places.is_empty() && self.engine.sendable().0 > self.replicas.sent_up_to {
-            let may_hold = self.clients.to_write.len() >= BUSY_CLIENTS && !self.reply_hold.holds_any();
-            self.feed_all(self.worker.now_ms(), may_hold, false);
-            self.replicas.held_now = self.replicas.holds;
+            self.feed_all(self.worker.now_ms());
         }
     }
 
+    fn asked_at(&self) -> u64 {
+        self.engine.replication.asked_at.load(SeqCst)
+    }
+
     #[cold]
-    fn feed_all(&mut self, now_ms: i64, may_hold: bool, pushes: bool) {
+    fn feed_all(&mut self, now_ms: i64) {
         let engine = Arc::clone(&self.engine);
         let (end, awaited) = engine.sendable();
         if let Some(offset) = awaited {
@@ -85,38 +119,49 @@ impl<M: Model> EventLoop<M> {
         let limit = engine.replica_output_limit();
         let link = &engine.replication.link;
         let is_cut_off = link.is_replica() && !link.is_up();
-        let context =
-            SendContext { engine: &engine, slot: self.slot, now_ms, end, may_hold, pushes, is_cut_off };
+        let circumstances = Circumstances { now: self.replicas.now(), end, asked_at: self.asked_at() };
+        let may_hold = self.replicas.pacing.may_hold(circumstances) && !self.reply_hold.holds_any();
+        let context = SendContext { engine: &engine, slot: self.slot, now_ms, end, may_hold, is_cut_off };
         (self.replicas.sent_up_to, self.replicas.known_up_to) = (end, awaited.unwrap_or(end));
-        (self.replicas.has_more, self.replicas.holds) = (false, false);
+        self.replicas.has_more = false;
+        let (mut are_settled, mut holds) = (!is_cut_off, false);
         for place in self.replicas.places.clone() {
-            // The client may be away, with another thread.
-            let Some(client) = self.clients.slab.get(place).filter(|client| !client.broken) else {
+            let client = self.clients.slab.get(place).filter(|client| !client.broken);
+            let Some(Client { socket, replica_output: Some(output), session, broken, .. }) = client else {
+                // It may be away, with another thread.
+                are_settled = false;
                 continue;
             };
-            let Client { socket, replica_output: Some(output), .. } = client else { continue };
             let outcome =
                 if output.blocked { SendOutcome::Blocked } else { output.advance(&context, socket) };
-            self.replicas.holds |= output.is_holding();
+            are_settled &= outcome == SendOutcome::CaughtUp && output.is_caught_up();
+            holds |= output.is_holding();
             output.measure(end);
             let is_beyond = output.is_beyond(limit, now_ms);
             if is_beyond {
                 log::warn!(
                     "Client id={} addr={} scheduled to be closed ASAP for overcoming of output buffer limits.",
-                    client.session.record.id,
-                    client.session.record.address
+                    session.record.id,
+                    session.record.address
                 );
                 self.engine.telemetry.threads[self.slot].output_limit_disconnections.add(1);
             }
             self.replicas.has_more |= outcome == SendOutcome::More;
             if is_beyond || outcome == SendOutcome::Close {
-                client.broken = true;
+                *broken = true;
                 self.clients.to_drop.push(place);
             } else {
                 self.update_interest(place, now_ms);
             }
         }
+        self.replicas.settled_ms = are_settled.then_some(now_ms);
+        self.replicas.pacing.note(holds, circumstances);
         engine.throttle_writers(limit, now_ms);
+    }
+
+    /// The longest time to sleep, in milliseconds, if the kernel keeps bytes back.
+    pub(super) fn replica_patience_ms(&self) -> Option<i64> {
+        self.replicas.pacing.patience_ms().filter(|_| !self.replicas.places.is_empty())
     }
 
     /// True if the loop must not sleep because a replica can be sent more. Otherwise the loop's
@@ -126,13 +171,27 @@ impl<M: Model> EventLoop<M> {
             return false;
         }
         let is_any_caught_up = self.is_any_replica_caught_up();
-        let Replicas { sent_up_to, known_up_to, has_more, holds, .. } = self.replicas;
         // Bytes that wait for the disk do not count, but bytes that reached it meanwhile do: the
         // notifier does not report events from before the request for it.
-        has_more
-            || holds
+        self.replicas.has_more
             || (is_any_caught_up
-                && (self.engine.sendable().0 > sent_up_to || self.engine.wants_news(self.slot, known_up_to)))
+                && (self.engine.sendable().0 > self.replicas.sent_up_to || self.has_missed_news()))
+    }
+
+    /// Has the loop's bell rung. True if that comes too late.
+    fn has_missed_news(&mut self) -> bool {
+        self.replicas.awaits_bell = true;
+        let Replicas { known_up_to, pacing, .. } = &self.replicas;
+        // The last question may have been given to the kernel before it was known as one.
+        self.engine.wants_news(self.slot, *known_up_to) || pacing.is_asked(self.asked_at())
+    }
+
+    /// The loop is awake, and sees by itself what is journalled.
+    #[inline]
+    pub(super) fn forgo_bell(&mut self) {
+        if std::mem::take(&mut self.replicas.awaits_bell) {
+            self.engine.wants_no_news(self.slot);
+        }
     }
 
     fn is_any_replica_caught_up(&mut self) -> bool {
