@@ -6,7 +6,7 @@ use std::time::Duration;
 use braid_tests::process::{processor_time, threads, voluntary_switches};
 use braid_tests::server::Options;
 use braid_tests::{RawClient, TestServer, Value, wait_for};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 
 #[test]
 fn a_signal_to_end_ends_cleanly() {
@@ -114,6 +114,48 @@ fn a_port_in_use_is_told_and_fails() {
     let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).to_lowercase();
     assert!(text.contains("address already in use"), "{text}");
     assert_eq!(server.connect().call("PING").text(), "PONG");
+}
+
+/// Ends a process that the test's end must not leave behind.
+struct Leftover(Option<Pid>);
+
+impl Drop for Leftover {
+    fn drop(&mut self) {
+        if let Some(pid) = self.0 {
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        }
+    }
+}
+
+/// The background process is started anew: it is to find the same file and folder by the same
+/// words.
+#[test]
+fn in_the_background_paths_count_from_where_it_was_started() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir(folder.path().join("data")).expect("a folder in it");
+    std::fs::write(folder.path().join("some.conf"), "dir data\nlogfile log\npidfile pid\n").expect("written");
+    let port = braid_tests::server::free_port();
+    let status = std::process::Command::new(braid_tests::server::program_under_test())
+        .current_dir(folder.path())
+        .args(["some.conf", "--port", &port.to_string(), "--bind", "127.0.0.1", "--daemonize", "yes"])
+        .status()
+        .expect("it starts");
+    assert!(status.success());
+    let read =
+        |name: &str| std::fs::read_to_string(folder.path().join("data").join(name)).unwrap_or_default();
+    let mut process = Leftover(None);
+    wait_for(&format!("it listens: {}", read("log")), || {
+        process.0 = read("pid").trim().parse().ok().and_then(Pid::from_raw);
+        RawClient::tcp(([127, 0, 0, 1], port).into()).is_ok()
+    });
+    let mut client = RawClient::tcp(([127, 0, 0, 1], port).into()).expect("a connection");
+    client.ok("CONFIG REWRITE");
+    let rewritten = std::fs::read_to_string(folder.path().join("some.conf")).expect("it is there");
+    assert!(rewritten.contains(&port.to_string()), "{rewritten}");
+    client.send(&braid_tests::request("SHUTDOWN NOSAVE"));
+    assert_eq!(client.read_to_close().expect("it is closed"), b"");
+    wait_for("its end", || read("pid").is_empty());
+    process.0 = None;
 }
 
 /// Processor time and wake-ups of a server during two seconds in which nobody asks for anything.

@@ -62,6 +62,21 @@ fn what_cannot_be_is_refused_in_words() {
 }
 
 #[test]
+fn all_nodes_tell_the_ports_that_one_announces() {
+    let Some(cluster) = Cluster::create(2, 2, &[]) else { return };
+    cluster.client(0).ok("CONFIG SET cluster-announce-port 7100 cluster-announce-bus-port 7200");
+    for index in 0..2 {
+        cluster.wait_for(&format!("n{index} tells them"), || {
+            cluster.lines(index).iter().any(|line| line.contains(":7100@7200 "))
+        });
+    }
+    cluster.client(0).ok("CONFIG SET cluster-announce-port 0 cluster-announce-bus-port 0");
+    let port = cluster.nodes[0].port();
+    let usual = format!(":{port}@{} ", port + 10_000);
+    cluster.wait_for("they are as usual", || cluster.lines(1).iter().any(|line| line.contains(&usual)));
+}
+
+#[test]
 fn a_node_that_is_reset_hard_is_another_one() {
     let Some(mut cluster) = Cluster::create(3, 2, &[]) else { return };
     let before = cluster.client(2).call("CLUSTER MYID").text();

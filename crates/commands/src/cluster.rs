@@ -24,6 +24,8 @@ pub mod slot_stats;
 mod slots;
 
 const ADMIN: Flags = Flags::ADMIN.and(Flags::STALE);
+/// Of what tells of the cluster; answered by a replica that loads, too, as in Valkey 9.
+const TELLS: Flags = Flags::LOADING.and(Flags::STALE);
 const CHANGES: Flags = ADMIN.and(Flags::NO_ASYNC_LOADING);
 const NONDETERMINISTIC: &[&str] = &["nondeterministic_output"];
 
@@ -136,7 +138,7 @@ const SUBCOMMANDS: &[Row] = &[
     ),
     row("info", describe::info)
         .exactly(2)
-        .flags(Flags::STALE)
+        .flags(TELLS)
         .docs("3.0.0", "Returns the state of the cluster as this node sees it.", "O(1)")
         .tips(NONDETERMINISTIC),
     row("keyslot", slots::key_slot)
@@ -175,15 +177,15 @@ const SUBCOMMANDS: &[Row] = &[
             "subcommand:(import=IMPORT:{start-slot:integer end-slot:integer}...|\
              cancel=CANCEL:(ID task-id:string|ALL)|status=STATUS:([ID task-id:string]|[ALL]))",
         ),
-    row("myid", describe::my_id).exactly(2).flags(Flags::STALE).docs("3.0.0", "Returns this node's ID.", "O(1)"),
+    row("myid", describe::my_id).exactly(2).flags(TELLS).docs("3.0.0", "Returns this node's ID.", "O(1)"),
     row("myshardid", describe::my_shard_id)
         .exactly(2)
-        .flags(Flags::STALE)
+        .flags(TELLS)
         .docs("7.2.0", "Returns the ID of this node's shard.", "O(1)")
         .tips(NONDETERMINISTIC),
     row("nodes", describe::nodes)
         .exactly(2)
-        .flags(Flags::STALE)
+        .flags(TELLS)
         .docs("3.0.0", "Returns the nodes and their slots as this node sees them.", PER_NODE)
         .tips(NONDETERMINISTIC),
     row("replicas", describe::replicas)
@@ -237,7 +239,7 @@ const SUBCOMMANDS: &[Row] = &[
         ),
     row("shards", describe::shards)
         .exactly(2)
-        .flags(Flags::LOADING.and(Flags::STALE))
+        .flags(TELLS)
         .docs("7.0.0", "Returns which nodes serve which hash slots.", PER_NODE_LOWER_CASE)
         .tips(NONDETERMINISTIC),
     row("slaves", describe::replicas)
@@ -258,7 +260,7 @@ const SUBCOMMANDS: &[Row] = &[
         .tips(NONDETERMINISTIC),
     row("slots", describe::slots)
         .exactly(2)
-        .flags(Flags::LOADING.and(Flags::STALE))
+        .flags(TELLS)
         .docs("3.0.0", "Returns which nodes serve which hash slots.", PER_NODE)
         .history(&[("4.0.0", "Node IDs."), ("7.0.0", "Further metadata of addresses.")])
         .tips(NONDETERMINISTIC)

@@ -99,7 +99,7 @@ impl ClusterMap {
     }
 
     /// Whether clients wait for the first map.
-    pub(crate) fn is_awaited(&self) -> bool {
+    pub fn is_awaited(&self) -> bool {
         *self.is_awaited.lock()
     }
 

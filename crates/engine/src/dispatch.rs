@@ -51,7 +51,8 @@ use braid_clients::attention::{
 use braid_spec::spec::Spec;
 use braid_spec::{Behavior, Command, CommandError, Flags, Scope, keys};
 use braid_telemetry::Cost;
-use checks::{Asked, LOADING_REFUSAL, busy, check, check_rights, is_held_back, queues};
+pub use checks::LOADING_REFUSAL;
+use checks::{Asked, busy, check, check_rights, is_held_back, queues};
 pub(crate) use data::command_reveals_data;
 use data::is_exec;
 

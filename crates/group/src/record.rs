@@ -197,6 +197,8 @@ pub struct Node {
     pub port: u16,
     /// Port of TLS connections; 0: none.
     pub tls_port: u16,
+    /// The bus port that it has clients of a cluster told; 0: none in particular.
+    pub bus_port: u16,
     /// `replica-priority`: lower is preferred, 0 does not take over by itself.
     pub priority: u32,
     pub version: Box<str>,
@@ -217,6 +219,7 @@ impl Node {
         if !self.id.is_empty() {
             value["id"] = json!(self.id);
             value["hostname"] = json!(self.hostname);
+            value["bus-port"] = json!(self.bus_port);
         }
         if self.is_loading {
             value["loading"] = json!(true);
@@ -232,6 +235,7 @@ impl Node {
                 host: value["host"].as_str()?.into(),
                 port: port("port")?,
                 tls_port: port("tls-port")?,
+                bus_port: port("bus-port")?,
                 priority: u32::try_from(value["priority"].as_u64().unwrap_or(100)).ok()?,
                 version: value["version"].as_str().unwrap_or("").into(),
                 id: value["id"].as_str().unwrap_or("").into(),
@@ -475,6 +479,7 @@ mod tests {
             host: "::1".into(),
             port: 1,
             tls_port: 2,
+            bus_port: 3,
             priority: 0,
             version: "1".into(),
             id: "f0".into(),

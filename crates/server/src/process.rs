@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The process: directory, daemon, descriptor limit, pid file, signals.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -26,7 +27,8 @@ pub fn enter_directory(config: &Arc<Config>) -> Result<(), String> {
 }
 
 /// Goes on in the background: starts the program again without a terminal and ends this process.
-pub fn daemonize() -> Result<(), String> {
+/// `from`: the folder that this one was started in, from which paths of the command line count.
+pub fn daemonize(from: Option<&Path>) -> Result<(), String> {
     const MARK: &str = "BRAID_DAEMON";
     if std::env::var_os(MARK).is_some() {
         // Already the background process: leave the terminal's session.
@@ -34,7 +36,11 @@ pub fn daemonize() -> Result<(), String> {
         return Ok(());
     }
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    std::process::Command::new(program)
+    let mut command = std::process::Command::new(program);
+    if let Some(folder) = from {
+        command.current_dir(folder);
+    }
+    command
         .args(std::env::args_os().skip(1))
         .env(MARK, "1")
         .stdin(std::process::Stdio::null())

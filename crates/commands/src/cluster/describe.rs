@@ -15,8 +15,9 @@ use braid_clients::Address;
 use braid_clients::attention::LOADING;
 use braid_config::{ClusterEndpointType, Config};
 use braid_engine::Call;
-use braid_engine::cluster_map::ClusterView;
+use braid_engine::cluster_map::{ClusterMap, ClusterView};
 use braid_engine::cluster_node::{ClusterNode, bus_port, port, told_priority};
+use braid_engine::dispatch::LOADING_REFUSAL;
 use braid_engine::dispatch::slots::is_over_tls;
 use braid_engine::forwarding::peers::Forwarding;
 use braid_group::cluster::{Health, MapNode, ShardSlots, SlotSet};
@@ -66,11 +67,13 @@ struct Picture<'c> {
 }
 
 impl<'c> Picture<'c> {
+    /// # Errors
+    /// While the cluster's records have not been seen.
     fn of(call: &Call<'c, '_>) -> Result<Picture<'c>, CommandError> {
         let (own, engine) = (node_of(call)?, call.engine);
         let config = &*engine.config;
         let is_tls = is_over_tls(&engine.config, &call.session.record);
-        let view = own.map.as_ref().map(|map| map.view());
+        let view = own.map.as_ref().map(view_of).transpose()?;
         let shards = match &view {
             Some(view) => shards_of(call, own, view),
             None => {
@@ -153,6 +156,12 @@ impl<'c> Picture<'c> {
     }
 }
 
+/// The cluster as this node knows it. A node that has just started does not: what it would tell is
+/// a cluster without slots.
+fn view_of(map: &ClusterMap) -> Result<Arc<ClusterView>, CommandError> {
+    if map.is_awaited() { Err(CommandError::text(LOADING_REFUSAL)) } else { Ok(map.view()) }
+}
+
 /// This server as it says it is, or as the client has reached it, as nodes of a stock cluster have
 /// learned their address. Empty on a Unix socket: clients then use the address that they know.
 fn own_node(call: &Call, own: &ClusterNode, known: Option<&MapNode>) -> Node {
@@ -219,7 +228,10 @@ fn shards_of(call: &Call, own: &ClusterNode, view: &ClusterView) -> Vec<Shard> {
                 hostname: node.hostname().to_owned(),
                 port: node.port(),
                 tls_port: node.tls_port(),
-                bus_port: client_port.checked_add(BUS_PORT_OFFSET).unwrap_or(0),
+                bus_port: match node.bus_port() {
+                    0 => client_port.checked_add(BUS_PORT_OFFSET).unwrap_or(0),
+                    port => port,
+                },
                 is_own: false,
                 is_primary,
                 stays_replica: node.stays_replica(),
@@ -242,7 +254,7 @@ pub(super) fn my_id(call: &mut Call) -> CommandResult {
 
 pub(super) fn my_shard_id(call: &mut Call) -> CommandResult {
     let node = node_of(call)?;
-    match node.map.as_ref().map(|map| map.view()) {
+    match node.map.as_ref().map(view_of).transpose()? {
         Some(view) => call.reply.bulk(view.shard.as_ref().unwrap_or(&view.id).as_bytes()),
         None => call.reply.bulk(node.shard_id.as_bytes()),
     }
@@ -294,7 +306,7 @@ pub(super) fn count_failure_reports(call: &mut Call) -> CommandResult {
 }
 
 pub(super) fn info(call: &mut Call) -> CommandResult {
-    node_of(call)?;
+    node_of(call)?.map.as_ref().map(view_of).transpose()?;
     let Some(report) = call.engine.cluster_report() else { return Ok(()) };
     let forwarding = call.engine.forwarding();
     let messages = |what: &str, count: fn(&Forwarding) -> &AtomicU64| {

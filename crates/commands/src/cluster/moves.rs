@@ -174,7 +174,10 @@ pub(super) fn migration(call: &mut Call) -> CommandResult {
             let slots = slots.to_string();
             let request = [&b"CLUSTER"[..], b"SYNCSLOTS", b"EXPORT", slots.as_bytes(), own.as_bytes()];
             task.engine.ask_node(&at.0, at.1, &request).map_err(|why| {
-                error(format!("the slots' node does not send them: {}", why.trim_start_matches("ERR ")))
+                error(format!(
+                    "the slots' node does not send them: {}",
+                    why.to_string().trim_start_matches("ERR ")
+                ))
             })
         });
     }

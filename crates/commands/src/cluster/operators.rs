@@ -13,7 +13,7 @@ use braid_base::crc::HASH_SLOTS;
 use braid_engine::background::Answer;
 use braid_engine::cluster_map::{ClusterMap, ClusterView};
 use braid_engine::cluster_node::Bump;
-use braid_engine::group::changes::ChangeError;
+use braid_engine::group::changes::{AskError, ChangeError};
 use braid_engine::{Call, Engine};
 use braid_group::cluster::changes::{Me, Operator, SlotChange};
 use braid_group::cluster::{Change, MapNode, Refusal};
@@ -233,7 +233,8 @@ fn introduce(call: &mut Call, map: &ClusterMap) -> CommandResult {
     };
     in_background(call, map, move |task| {
         let failed = |why: String| CommandError::text(format!("ERR {host}:{port} cannot be met: {why}"));
-        let id = task.engine.ask_node(&host, port, &[b"CLUSTER", b"MYID"]).map_err(failed)?;
+        let id = task.engine.ask_node(&host, port, &[b"CLUSTER", b"MYID"]);
+        let id = id.map_err(|why| failed(why.to_string()))?;
         // A server that has just started, or has another id since CLUSTER RESET HARD, may not be in
         // etcd yet.
         let is_server = |view: &ClusterView| view.map.servers.values().any(|server| *server.id == *id);
@@ -297,7 +298,8 @@ pub(super) fn fail_over(call: &mut Call) -> CommandResult {
 }
 
 /// Has this replica take its primary's place: the primary hands over, or is gone. Then, by FORCE,
-/// it does so if it has everything, and by TAKEOVER with what it has.
+/// it does so when the primary's lease has ended, if it has everything, and by TAKEOVER with what
+/// it has.
 fn take_place(call: &mut Call, map: &ClusterMap) -> CommandResult {
     let view = map.view();
     let Some(own) = view.own().filter(|_| !view.leads) else {
@@ -313,11 +315,9 @@ fn take_place(call: &mut Call, map: &ClusterMap) -> CommandResult {
     let shard = &own.known.shard;
     let is_held = view.map.shards.get(shard).is_some_and(|shard| shard.holder.is_some());
     let primary = view.map.primary(shard).filter(|primary| primary.server.is_some() && is_held);
+    let is_forced = call.args.len() == 3;
     let Some(primary) = primary else {
-        if call.args.len() == 3
-            && call.arg_is(2, "force")
-            && let Some(group) = &call.engine.group
-        {
+        if is_forced && let Some(group) = &call.engine.group {
             group.ask_candidacy();
             call.reply.ok();
             return Ok(());
@@ -330,8 +330,22 @@ fn take_place(call: &mut Call, map: &ClusterMap) -> CommandResult {
         ((primary.host().to_owned(), port(primary)), (own.host().to_owned(), port(own).to_string()));
     in_background(call, map, move |task| {
         let request = [&b"FAILOVER"[..], b"TO", to.0.as_bytes(), to.1.as_bytes()];
-        let failed = |why: String| CommandError::text(format!("ERR the primary does not hand over: {why}"));
-        task.engine.ask_node(&at.0, at.1, &request).map_err(failed)
+        let error = match task.engine.ask_node(&at.0, at.1, &request) {
+            Ok(text) => return Ok(text),
+            Err(error) => error,
+        };
+        let text = match (&task.engine.group, error) {
+            (Some(group), AskError::Silent(_)) if is_forced => {
+                group.ask_candidacy();
+                return Ok("OK".to_owned());
+            }
+            // It may have the request, and do it when it goes on.
+            (_, AskError::Silent(why)) => {
+                format!("ERR it is not known whether the primary hands over: {why}")
+            }
+            (_, AskError::Refused(why)) => format!("ERR the primary does not hand over: {why}"),
+        };
+        Err(CommandError::text(text))
     })
 }
 

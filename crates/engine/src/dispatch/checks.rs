@@ -180,7 +180,7 @@ const MAY_NOT_SERVE: &str =
     "MASTERDOWN This server cannot prove at present that it is the primary of its group.";
 
 /// Error while the dataset is loading; Redis's text.
-pub(super) const LOADING_REFUSAL: &str = "LOADING Redis is loading the dataset in memory";
+pub const LOADING_REFUSAL: &str = "LOADING Redis is loading the dataset in memory";
 
 /// Error for clients that came to a primary which is none any more; it ends the connection.
 const NO_LONGER_PRIMARY: &str =

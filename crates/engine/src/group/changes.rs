@@ -14,7 +14,7 @@ use super::{Group, store};
 use crate::cluster_map::ClusterMap;
 use crate::cluster_node;
 use crate::engine::Engine;
-use crate::migrate::target::{Connection, Target};
+use crate::migrate::target::{Broken, Connection, Target};
 
 /// How often a change is worked out anew because another one came first.
 const TRIES: usize = 16;
@@ -140,19 +140,44 @@ impl Engine {
     }
 }
 
+/// Why another node has not done what it was asked for.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum AskError {
+    /// It cannot be reached, or has not answered.
+    #[error("{0}")]
+    Silent(String),
+    /// Its own error.
+    #[error("{0}")]
+    Refused(String),
+}
+
 impl Engine {
     /// Sends a request to another node, and returns its reply: a line, or the text of a bulk
     /// string.
     ///
     /// # Errors
-    /// In words: what keeps the node from being reached, or its own error.
-    pub fn ask_node(&self, host: &str, port: u16, request: &[&[u8]]) -> Result<String, String> {
+    /// What keeps the node from being reached, or its own error.
+    pub fn ask_node(&self, host: &str, port: u16, request: &[&[u8]]) -> Result<String, AskError> {
+        let reply = self.reply_of_node(host, port, request).map_err(AskError::Silent)?;
+        reply.map_err(AskError::Refused)
+    }
+
+    /// The reply of another node, or its error. What keeps it from being reached is in words.
+    fn reply_of_node(
+        &self,
+        host: &str,
+        port: u16,
+        request: &[&[u8]],
+    ) -> Result<Result<String, String>, String> {
         let config = &self.config;
         let target = Target { host: host.to_owned(), port, credentials: None, tls: config.tls_cluster() };
         let patience = Duration::from_millis(u64::from(config.lease_time_ms()));
         let options = crate::tls::connect_options(config, target.tls, patience)?;
         let mut connection = Connection::open(&target, &options).map_err(|error| error.to_string())?;
-        let broken = |_| "the connection was closed".to_owned();
+        let broken = |broken: Broken| match broken.timed_out {
+            true => format!("no answer within {} ms", patience.as_millis()),
+            false => "the connection was closed".to_owned(),
+        };
         connection.set_timeout(patience).map_err(broken)?;
         connection.log_in(&config.masteruser(), &config.masterauth()).map_err(broken)??;
         connection.request(request).and_then(|()| connection.flush()).map_err(broken)?;
@@ -160,9 +185,9 @@ impl Engine {
             || connection.line().map(|line| String::from_utf8_lossy(&line).into_owned()).map_err(broken);
         let reply = line()?;
         match reply.split_at_checked(1) {
-            Some(("-", error)) => Err(error.to_owned()),
-            Some(("$", _)) => line(),
-            Some((_, text)) => Ok(text.to_owned()),
+            Some(("-", error)) => Ok(Err(error.to_owned())),
+            Some(("$", _)) => line().map(Ok),
+            Some((_, text)) => Ok(Ok(text.to_owned())),
             None => Err("the reply is empty".into()),
         }
     }

@@ -220,6 +220,11 @@ impl MapNode {
         self.server.as_ref().map_or(self.known.tls_port, |server| server.tls_port)
     }
 
+    /// The bus port that it has clients told; 0 if it has not said, or is not alive.
+    pub fn bus_port(&self) -> u16 {
+        self.server.as_ref().map_or(0, |server| server.bus_port)
+    }
+
     /// It takes no other node's place by itself.
     pub fn stays_replica(&self) -> bool {
         self.server.as_ref().is_some_and(|server| server.priority == 0)

@@ -74,6 +74,7 @@ fn cluster() -> Records {
                 host: host.into(),
                 port: 6379,
                 tls_port: 0,
+                bus_port: 0,
                 priority: 100,
                 version: "0.1.0".into(),
                 id: id(node).into(),
