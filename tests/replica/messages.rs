@@ -128,14 +128,15 @@ fn a_replica_that_rests_delivers_a_message_at_once() {
     listener.call("SUBSCRIBE news");
     watcher.call("SUBSCRIBE __keyevent@0__:set");
     for (listener, command) in [(&mut listener, "PUBLISH news x"), (&mut watcher, "SET k v")] {
-        // One that waits for the cron comes a tenth of a second after the one before.
-        let times = (0..20).map(|_| {
+        let times = (0..21).map(|_| {
             let begin = Instant::now();
             client.call(command);
             listener.read();
             begin.elapsed()
         });
-        let fastest = times.skip(1).min().expect("some");
-        assert!(fastest < Duration::from_millis(50), "{command}: {fastest:?}");
+        let mut times: Vec<_> = times.collect();
+        times.sort();
+        // Those that wait for the replica's cron come a tenth of a second after each other.
+        assert!(times[10] < Duration::from_millis(50), "{command}: {times:?}");
     }
 }

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! WAIT, WAITAOF, and what ROLE and INFO tell.
 
-use std::time::{Duration, Instant};
-
-use braid_tests::{TestServer, Value, wait_for};
+use braid_tests::{Value, wait_for};
 use rustix::process::Signal;
 
 use crate::{any_peer, figure, peers, primary, replica, replica_in_sync, wait_until_in_sync};
@@ -40,38 +38,6 @@ fn wait_tells_how_many_replicas_have_it() {
         let replies = client.call("EXEC");
         assert_eq!(replies.elements().map(<[Value]>::len), Some(2));
         assert_eq!(client.call("WAIT 1 0"), Value::Integer(1));
-    }
-}
-
-/// While a primary is busy the kernel keeps the end of the stream back for a moment. It would send
-/// it by itself, after a fifth of a second.
-#[test]
-fn what_a_busy_primary_keeps_back_is_sent_when_it_rests_and_when_somebody_waits() {
-    let server = primary(&["--io-threads", "1"]);
-    let mut client = server.connect();
-    let other = TestServer::start(&["--replicaof", "127.0.0.1", &server.port().to_string()]);
-    let mut its = other.connect();
-    wait_until_in_sync(&mut client, &mut its);
-    for waits in [false, true] {
-        let times = (0..4).map(|round| {
-            // Nothing is kept back for a second after WAIT.
-            let begin = figure(&mut client, "server", "uptime_in_seconds");
-            wait_for("it is over", || figure(&mut client, "server", "uptime_in_seconds") > begin + 1);
-            let name = format!("{waits}{round}");
-            for _ in 0..100 {
-                client.send(&braid_tests::request(&format!("SET {name} value")).repeat(200));
-                (0..200).for_each(|_| assert!(!client.read().is_error()));
-            }
-            client.ok(&format!("SET {name} last"));
-            let begin = Instant::now();
-            if waits {
-                assert_eq!(client.call("WAIT 1 0"), Value::Integer(1));
-            }
-            wait_for("it has arrived", || its.call(&format!("GET {name}")).text() == "last");
-            begin.elapsed()
-        });
-        let fastest = times.min().expect("some");
-        assert!(fastest < Duration::from_millis(100), "WAIT {waits}: {fastest:?}");
     }
 }
 
