@@ -7,28 +7,10 @@
 //! are the server finds out that can run their code: it takes the latest library first, and leaves
 //! out those that do not fit to what it has. These stay hidden, as values of another type do.
 
-use crate::database::KeyRef;
-use crate::replica::Replica;
-use crate::value::Value;
-use crate::{Bytes, Stamp};
-
 /// The database of libraries.
 pub const LIBRARIES: u32 = u32::MAX;
 
 /// Whether a flush of a database, or of all, is about one: FLUSHALL leaves libraries.
 pub fn flushes(flushed: Option<u32>, database: u32) -> bool {
     flushed.map_or(database != LIBRARIES, |flushed| flushed == database)
-}
-
-impl Replica {
-    /// The code of all libraries, the latest first.
-    pub fn libraries(&self) -> Vec<Bytes> {
-        let code = |key: KeyRef<'_>| match key.value() {
-            Some(Value::String(cell)) => Some((cell.stamp()?, cell.base()?.clone())),
-            _ => None,
-        };
-        let mut all: Vec<(Stamp, Bytes)> = self.state.keys.of_database(LIBRARIES).filter_map(code).collect();
-        all.sort_unstable_by_key(|(stamp, _)| std::cmp::Reverse(*stamp));
-        all.into_iter().map(|(_, code)| code).collect()
-    }
 }

@@ -12,6 +12,7 @@
 
 use std::cell::Cell;
 
+use crate::Bytes;
 use crate::cell::{At, Sides};
 use crate::change::{Change, Kind};
 use crate::clock::{Clock, TooFarAhead};
@@ -24,6 +25,7 @@ use crate::rules::Rules;
 use crate::stability::Stability;
 use crate::stamp::{REGIONS, Region, Stamp};
 use crate::stored::Stored;
+use crate::value::Value;
 use crate::vector::{Run, Seen, Vector};
 use crate::view::{View, digest};
 
@@ -246,6 +248,17 @@ impl Replica {
             let time = key.time(self.rules()).map(|(_, time)| time);
             Some((database, name, View::new(key.value()?, self.rules()), time))
         })
+    }
+
+    /// The code of all libraries, the latest first.
+    pub fn libraries(&self) -> Vec<Bytes> {
+        let code = |key: KeyRef<'_>| match key.value() {
+            Some(Value::String(cell)) => Some((cell.stamp()?, cell.base()?.clone())),
+            _ => None,
+        };
+        let mut all: Vec<(Stamp, Bytes)> = self.state.keys.of_database(LIBRARIES).filter_map(code).collect();
+        all.sort_unstable_by_key(|(stamp, _)| std::cmp::Reverse(*stamp));
+        all.into_iter().map(|(_, code)| code).collect()
     }
 
     /// Equal for replicas that show the same.

@@ -132,8 +132,8 @@ impl Value {
         }
     }
 
-    /// Whether a change that has seen so much replaces all that there is of an element, or adds to a
-    /// string that shows.
+    /// Whether a change that has seen so much replaces all that there is of an element, or adds to
+    /// a string that shows.
     pub(crate) fn is_replaced(&self, change: &Change, seen: &Seen) -> bool {
         match (self, change) {
             (Value::Hash(hash), Change::Hash(field, _)) => hash.is_replaced(field, seen),
