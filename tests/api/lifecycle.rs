@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Starting, stopping, and what a server costs that nobody uses.
 
+use std::io::Write;
 use std::time::Duration;
 
 use braid_tests::process::{processor_time, threads, voluntary_switches};
@@ -128,19 +129,23 @@ impl Drop for Leftover {
 }
 
 /// The background process is started anew: it is to find the same file and folder by the same
-/// words.
+/// words, and the same standard input.
 #[test]
-fn in_the_background_paths_count_from_where_it_was_started() {
+fn in_the_background_the_command_line_means_the_same() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::create_dir(folder.path().join("data")).expect("a folder in it");
     std::fs::write(folder.path().join("some.conf"), "dir data\nlogfile log\npidfile pid\n").expect("written");
     let port = braid_tests::server::free_port();
-    let status = std::process::Command::new(braid_tests::server::program_under_test())
+    let mut foreground = std::process::Command::new(braid_tests::server::program_under_test())
         .current_dir(folder.path())
-        .args(["some.conf", "--port", &port.to_string(), "--bind", "127.0.0.1", "--daemonize", "yes"])
-        .status()
+        .args(["some.conf", "--port", &port.to_string(), "--bind", "127.0.0.1", "--daemonize", "yes", "-"])
+        .stdin(std::process::Stdio::piped())
+        .spawn()
         .expect("it starts");
-    assert!(status.success());
+    let mut input = foreground.stdin.take().expect("its standard input");
+    input.write_all(b"maxmemory 123mb\n").expect("it reads");
+    drop(input);
+    assert!(foreground.wait().expect("its end").success());
     let read =
         |name: &str| std::fs::read_to_string(folder.path().join("data").join(name)).unwrap_or_default();
     let mut process = Leftover(None);
@@ -149,6 +154,7 @@ fn in_the_background_paths_count_from_where_it_was_started() {
         RawClient::tcp(([127, 0, 0, 1], port).into()).is_ok()
     });
     let mut client = RawClient::tcp(([127, 0, 0, 1], port).into()).expect("a connection");
+    assert!(client.call("CONFIG GET maxmemory").to_string().contains("128974848"));
     client.ok("CONFIG REWRITE");
     let rewritten = std::fs::read_to_string(folder.path().join("some.conf")).expect("it is there");
     assert!(rewritten.contains(&port.to_string()), "{rewritten}");

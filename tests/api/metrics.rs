@@ -350,6 +350,7 @@ fn active_active_peers_are_told() {
     wait_for("the unit to arrive", || {
         body = get(other, "/metrics", "").2;
         body.contains(&format!("braid_active_peer_received_units_total{peer} 1\n"))
+            && body.contains(&format!("braid_active_peer_up{peer} 1\n"))
     });
     let has = |line: &str| assert!(body.contains(line), "{line} is missing in {body}");
     has(&format!("braid_active_peer_up{peer} 1\n"));

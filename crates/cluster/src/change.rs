@@ -183,6 +183,12 @@ pub fn create(options: &TargetOptions, places: &[NodeAddress], layout: &Layout) 
             progress.advance(1, &format!("{} is a replica", address(&places[replica])));
         }
     }
+    // A node that goes into its shard is gone for a moment, as another one.
+    for place in layout.shards.iter().map(|(primary, _)| &places[*primary]) {
+        wait_until(&format!("{} leads its shard", address(place)), PATIENCE, || {
+            is_serving(&mut connect(options, place)?, place)
+        })?;
+    }
     for (index, place) in places.iter().enumerate() {
         let is_primary = layout.shards.iter().any(|(primary, _)| *primary == index);
         wait_until(&format!("{} sees the whole cluster", address(place)), PATIENCE, || {
@@ -206,6 +212,11 @@ pub fn create(options: &TargetOptions, places: &[NodeAddress], layout: &Layout) 
 
 pub fn plural(count: usize, word: &str) -> String {
     format!("{count} {word}{}", if count == 1 { "" } else { "s" })
+}
+
+fn is_serving(server: &mut Connection, place: &NodeAddress) -> Result<bool, String> {
+    let info = Info::parse(&ask(server, place, &["INFO", "group"])?);
+    Ok(info.get("group_role") == Some("primary") && info.get("group_serving") == Some("1"))
 }
 
 fn is_linked(server: &mut Connection, place: &NodeAddress) -> Result<bool, String> {

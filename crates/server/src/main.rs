@@ -86,14 +86,15 @@ fn report_failure(config: &Arc<Config>, error: &str) {
 
 /// Runs the server until SHUTDOWN or a signal stops it.
 fn serve(config: &Arc<Config>, arguments: &braid_config::Arguments) -> Result<(), String> {
-    let loaded = config.load(arguments, &mut std::io::stdin()).map_err(|error| error.to_string())?;
+    let mut input = process::Input::default();
+    let loaded = config.load(arguments, &mut input).map_err(|error| error.to_string())?;
     let started_in = std::env::current_dir().ok();
     process::enter_directory(config)?;
     // Before the title overwrites the environment. A supervised server stays in the foreground.
     let supervisor = Supervisor::detect(config.supervised());
     let is_supervised = matches!(supervisor, Ok(Supervisor::Upstart | Supervisor::Systemd(_)));
     if config.daemonize() && !is_supervised {
-        process::daemonize(started_in.as_deref())?;
+        process::daemonize(started_in.as_deref(), &input)?;
     }
     let executable = std::env::args().next().unwrap_or_default();
     // Before there are threads. What the arguments say has been read.

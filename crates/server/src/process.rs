@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The process: directory, daemon, descriptor limit, pid file, signals.
 
+use std::io::{Read, Write};
 use std::path::Path;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -26,9 +28,22 @@ pub fn enter_directory(config: &Arc<Config>) -> Result<(), String> {
     enter(config)
 }
 
+/// Standard input, and what has been read of it.
+#[derive(Default)]
+pub struct Input(Vec<u8>);
+
+impl Read for Input {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = std::io::stdin().read(buffer)?;
+        self.0.extend_from_slice(&buffer[..count]);
+        Ok(count)
+    }
+}
+
 /// Goes on in the background: starts the program again without a terminal and ends this process.
 /// `from`: the folder that this one was started in, from which paths of the command line count.
-pub fn daemonize(from: Option<&Path>) -> Result<(), String> {
+/// The new process reads the same input.
+pub fn daemonize(from: Option<&Path>, input: &Input) -> Result<(), String> {
     const MARK: &str = "BRAID_DAEMON";
     if std::env::var_os(MARK).is_some() {
         // Already the background process: leave the terminal's session.
@@ -40,14 +55,18 @@ pub fn daemonize(from: Option<&Path>) -> Result<(), String> {
     if let Some(folder) = from {
         command.current_dir(folder);
     }
-    command
+    let failed = |error| format!("Cannot start in the background: {}", reason(&error));
+    let mut process = command
         .args(std::env::args_os().skip(1))
         .env(MARK, "1")
-        .stdin(std::process::Stdio::null())
-        .stdout(std::process::Stdio::null())
-        .stderr(std::process::Stdio::null())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
         .spawn()
-        .map_err(|error| format!("Cannot start in the background: {}", reason(&error)))?;
+        .map_err(failed)?;
+    if let Some(mut pipe) = process.stdin.take() {
+        pipe.write_all(&input.0).map_err(failed)?;
+    }
     std::process::exit(0);
 }
 

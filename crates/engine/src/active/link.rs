@@ -60,7 +60,7 @@ pub(super) fn start(engine: &Engine, peer: &Arc<PeerLink>) -> std::io::Result<()
 
 fn run(engine: &Engine, active: &Active, peer: &PeerLink) {
     let mut rest = RETRY_MIN;
-    let link = Link { engine, active, peer, bytes: Cell::new(BYTES_MAX) };
+    let link = Link { engine, active, peer, bytes: Cell::new(BYTES_MAX), rests_until: Cell::new(None) };
     while !link.is_called_off() {
         let outcome = link.attempt();
         let was_up = peer.is_up.swap(false, Relaxed);
@@ -103,8 +103,9 @@ struct Link<'e> {
     engine: &'e Engine,
     active: &'e Active,
     peer: &'e PeerLink,
-    /// Bytes of units that are asked for next.
+    /// Bytes of units that are asked for next, and when at the earliest.
     bytes: Cell<usize>,
+    rests_until: Cell<Option<Instant>>,
 }
 
 impl Watch for Link<'_> {
@@ -150,6 +151,9 @@ impl Link<'_> {
         self.introduce(&mut peer)?;
         let mut position = 0;
         while !self.is_called_off() {
+            if let Some(until) = self.rests_until.take() {
+                std::thread::sleep(until.saturating_duration_since(Instant::now()));
+            }
             position = self.pull(&mut peer, position)?;
             if !self.peer.is_up.swap(true, Relaxed) {
                 let region = self.peer.told.lock().region.unwrap_or_default();
@@ -284,11 +288,9 @@ impl Link<'_> {
         match word.text() {
             Some("copy") => self.copy(peer).map(|()| 0),
             Some("units") => {
-                let has_units = !units.is_empty();
+                let until = (!units.is_empty()).then(|| asked + GATHER);
                 self.take_units(units)?;
-                if has_units {
-                    std::thread::sleep(GATHER.saturating_sub(asked.elapsed()));
-                }
+                self.rests_until.set(until);
                 Ok(next)
             }
             _ => Err(wrong()),
