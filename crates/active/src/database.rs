@@ -9,6 +9,7 @@ use crate::cell::{At, CellChange};
 use crate::key::Key;
 use crate::others::Others;
 use crate::plain::{Plain, Plains};
+use crate::stamp::Stamp;
 use crate::value::Value;
 
 /// The keys of a database. Each is in one of the two places.
@@ -98,17 +99,22 @@ impl Database {
         result
     }
 
+    /// Whether a write of a string replaces all that there is of a key: nothing, or a plain string
+    /// of a stamp that it covers.
+    pub fn is_replaced(&self, name: &[u8], covers: impl FnOnce(Stamp) -> bool) -> bool {
+        match self.plain.get(name) {
+            Some(had) => covers(had.stamp),
+            None => !self.others.has(name),
+        }
+    }
+
     /// Writes a string where nothing is, or a plain one that the write replaces: the usual case of
     /// [`Database::change`]. False if it is another case; nothing has changed then.
     pub fn write_plain(&mut self, at: &At, name: &[u8], change: &CellChange<Bytes>) -> bool {
         let CellChange::Put { value, time, seen } = change else { return false };
         let plain = Plain { stamp: at.stamp, time: *time, value };
-        let is_usual = seen.is_empty()
-            && plain.fits(name)
-            && match self.plain.get(name) {
-                Some(had) => at.removes(had.stamp),
-                None => !self.others.has(name),
-            };
+        let is_usual =
+            seen.is_empty() && plain.fits(name) && self.is_replaced(name, |stamp| at.removes(stamp));
         if is_usual {
             self.plain.put(name, plain);
         }

@@ -70,10 +70,7 @@ impl Keys {
         let is_string = matches!(change, Change::String(CellChange::Put { .. }));
         let Some(keys) = self.all.get(&database) else { return is_string };
         if is_string {
-            return match keys.plain.get(name) {
-                Some(plain) => seen.covers(plain.stamp),
-                None => !keys.others.has(name),
-            };
+            return keys.is_replaced(name, |stamp| seen.covers(stamp));
         }
         let Some(key) = keys.others.get(name) else { return false };
         let adds = matches!(change, Change::String(_));
@@ -140,11 +137,11 @@ impl Keys {
                     self.changes += 1;
                     return;
                 }
-                if keys.others.get_mut(name).is_some_and(|key| key.write_plain(at, change)) {
-                    return self.note(*database, name, false);
-                }
                 let lost_before = at.lost.get();
                 let (has_garbage, hidden) = keys.change(name, |key| {
+                    if key.write_plain(at, change) {
+                        return (false, 0);
+                    }
                     let before = key.hidden();
                     (key.apply(at, change.clone()), key.hidden() & !before)
                 });

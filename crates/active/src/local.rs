@@ -16,6 +16,7 @@ use crate::place::Side;
 use crate::replica::{Refusal, Replica};
 use crate::stamp::Stamp;
 use crate::stream::{Fields, Group, GroupChange, Id, Pending, Stream, StreamChange};
+use crate::tally::SeenTally;
 use crate::value::Value;
 use crate::vector::{Run, Seen};
 use crate::view::View;
@@ -162,16 +163,13 @@ impl Transaction<'_> {
 
     pub fn hash_set(&mut self, database: u32, name: &Name, field: Bytes, value: Bytes, time: Option<u64>) {
         self.prepare(database, name);
-        let seen = match self.value(database, name).as_deref() {
-            Some(Value::Hash(hash)) => hash.seen(&field),
-            _ => Vec::new(),
-        };
+        let seen = self.seen_of_field(database, name, &field);
         self.change(database, name, Change::Hash(field, CellChange::Put { value, time, seen }));
     }
 
     pub fn hash_remove(&mut self, database: u32, name: &Name, field: Bytes) {
         self.prepare(database, name);
-        let seen = self.hash_cell(database, name, &field).map_or_else(Vec::new, |cell| cell.seen());
+        let seen = self.seen_of_field(database, name, &field);
         self.change(database, name, Change::Hash(field, CellChange::Remove { seen }));
     }
 
@@ -199,6 +197,22 @@ impl Transaction<'_> {
         let ended = self.replica.ended.of(database, name);
         let is_ended = ended.is_some_and(|ended| ended.has(element));
         !is_ended && self.value(database, name).is_some_and(|value| value.has(element))
+    }
+
+    /// What a write of a hash's field is to say that it saw of increments.
+    fn seen_of_field(&self, database: u32, name: &Name, field: &[u8]) -> Vec<SeenTally> {
+        match self.value(database, name).as_deref() {
+            Some(Value::Hash(hash)) => hash.seen(field),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The same of a sorted set's member.
+    fn seen_of_member(&self, database: u32, name: &Name, member: &[u8]) -> Vec<SeenTally> {
+        match self.value(database, name).as_deref() {
+            Some(Value::SortedSet(set)) => set.seen(member),
+            _ => Vec::new(),
+        }
     }
 
     fn hash_cell(&self, database: u32, name: &Name, field: &[u8]) -> Option<Cell<Bytes>> {
@@ -231,17 +245,14 @@ impl Transaction<'_> {
     pub fn sorted_set_add(&mut self, database: u32, name: &Name, member: Bytes, score: f64) {
         self.prepare(database, name);
         // What ZADD keeps of a member's time is the caller's to say again.
-        let seen = match self.value(database, name).as_deref() {
-            Some(Value::SortedSet(set)) => set.seen(&member),
-            _ => Vec::new(),
-        };
+        let seen = self.seen_of_member(database, name, &member);
         let change = CellChange::Put { value: score, time: None, seen };
         self.change(database, name, Change::SortedSet(member, change));
     }
 
     pub fn sorted_set_remove(&mut self, database: u32, name: &Name, member: Bytes) {
         self.prepare(database, name);
-        let seen = self.sorted_set_cell(database, name, &member).map_or_else(Vec::new, |cell| cell.seen());
+        let seen = self.seen_of_member(database, name, &member);
         self.change(database, name, Change::SortedSet(member, CellChange::Remove { seen }));
     }
 

@@ -97,6 +97,11 @@ fn stamp_of(entry: &Entry<'_>) -> Option<Stamp> {
     Stamp::from_word(u64::from_le_bytes(*stamp))
 }
 
+/// Whether there is nothing, or a value that has been written once, of a stamp that is covered.
+fn is_covered(had: Option<Entry<'_>>, covers: impl FnOnce(Stamp) -> bool) -> bool {
+    had.is_none_or(|had| stamp_of(&had).is_some_and(covers))
+}
+
 fn cell_of<V: Packed>(entry: &Entry<'_>) -> Cell<V> {
     match stamp_of(entry) {
         Some(stamp) => Cell::written(stamp, V::unpack(&entry.content[size_of::<Stamp>()..])),
@@ -248,7 +253,7 @@ impl<V: Packed> Members<V> {
     /// has been written once, or nothing.
     pub fn is_replaced(&self, element: &[u8], seen: &Seen) -> bool {
         let had = self.blocks.of(element).and_then(|block| block.get(element));
-        had.is_none_or(|had| stamp_of(&had).is_some_and(|stamp| seen.covers(stamp)))
+        is_covered(had, |stamp| seen.covers(stamp))
     }
 
     /// Writes an element where nothing is, or a value that the write replaces: the usual case of
@@ -258,8 +263,7 @@ impl<V: Packed> Members<V> {
         content.extend(at.stamp.word().to_le_bytes());
         value.pack(&mut content);
         let entry = Entry { name: element, is_marked: false, content: &content };
-        self.blocks
-            .put_if(entry, |had| had.is_none_or(|had| stamp_of(&had).is_some_and(|stamp| at.removes(stamp))))
+        self.blocks.put_if(entry, |had| is_covered(had, |stamp| at.removes(stamp)))
     }
 
     /// Changes one, and answers whether it holds garbage now.
