@@ -200,26 +200,13 @@ fn connections_start_at_the_configured_address() {
     assert_eq!(client.call("GET k").text(), "v");
 }
 
-/// Stops a server's threads; returns when all of them have.
-fn stop(server: &TestServer) {
-    server.signal(Signal::STOP);
-    let is_stopped = |thread: &std::path::Path| {
-        let status = std::fs::read_to_string(thread.join("stat")).unwrap_or_default();
-        status.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T'))
-    };
-    wait_for("the threads to stop", || {
-        let threads = std::fs::read_dir(format!("/proc/{}/task", server.process_id())).expect("a process");
-        threads.flatten().all(|thread| is_stopped(&thread.path()))
-    });
-}
-
 /// A client that goes away while its key is on the way: the key is in one place nevertheless.
 #[test]
 fn a_move_is_finished_without_its_client() {
     let (from, mut client) = start(&[]);
     let (to, mut there) = start(&[]);
     client.ok("SET k v");
-    stop(&to);
+    to.signal(Signal::STOP);
     let mut mover = from.connect();
     mover.send(&request(&format!("MIGRATE 127.0.0.1 {} k 0 20000", to.port())));
     if from.is_braid() {
@@ -253,7 +240,7 @@ fn what_changes_on_the_way_is_sent_again() {
     // The connection is there, and the keys are small: they are sent whether they are read or not.
     says(&mut client, &format!("MIGRATE 127.0.0.1 {} same 0 5000 COPY", to.port()), "OK");
     there.ok("FLUSHALL");
-    stop(&to);
+    to.signal(Signal::STOP);
     mover.send(&request(&format!("MIGRATE 127.0.0.1 {} \"\" 0 20000 KEYS changed gone same", to.port())));
     let mut writer = from.connect();
     let mut held = from.connect();

@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use braid_tests::process::stop;
 use braid_tests::{Value, wait_for};
 use rustix::process::Signal;
 
@@ -54,21 +53,21 @@ fn a_primary_that_was_stopped_comes_back_as_a_replica_and_keeps_its_tail_in_a_fi
     let mut client = group.servers[old].connect();
     let replicas: Vec<_> = (0..3).filter(|&index| index != old).collect();
     for &index in &replicas {
-        stop(group.servers[index].process_id());
+        group.servers[index].signal(Signal::STOP);
     }
     client.call("CLIENT KILL TYPE replica");
     wait_for("the links are cut", || {
         client.info_field("replication", "connected_slaves").as_deref() == Some("0")
     });
     client.ok("SET tail divergent");
-    stop(group.servers[old].process_id());
+    group.servers[old].signal(Signal::STOP);
     for &index in &replicas {
         group.servers[index].signal(Signal::CONT);
     }
     let new = group.wait_for_other(old);
     wait_for_writes(&writer, 100);
     // At first it does not know where the new one is: that one's record is gone for a moment.
-    stop(group.servers[new].process_id());
+    group.servers[new].signal(Signal::STOP);
     group.client().delete(format!("/braid/g/node/n{new}").as_bytes()).expect("deleted");
     group.servers[old].signal(Signal::CONT);
     let told = format!("its address is not known yet: epoch {}", group.epoch());

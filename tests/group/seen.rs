@@ -18,12 +18,16 @@ struct Seen {
 
 impl Seen {
     fn start(count: usize) -> Option<Seen> {
+        Seen::start_with(count, &[])
+    }
+
+    fn start_with(count: usize, more: &[&str]) -> Option<Seen> {
         let mut group = Group { etcd: Etcd::start()?, servers: Vec::new(), more: Vec::new() };
         let mut ports = Vec::new();
         for index in 0..count {
             let port = free_port();
-            group.more =
-                ["--metrics-port", &port.to_string(), "--sync-writes", "yes"].map(String::from).into();
+            group.more = arguments(port);
+            group.more.extend(more.iter().copied().map(String::from));
             let server = group.start_server(index, None);
             group.servers.push(server);
             ports.push(port);
@@ -69,7 +73,9 @@ fn of_member(server: &TestServer, member: usize, part: &str) -> String {
 
 #[test]
 fn info_and_metrics_show_members_and_service() {
-    let Some(seen) = Seen::start(3) else { return };
+    // A member that is stopped below stays in the set until it has been seen, on a busy machine too.
+    let patient = ["--lease-time", "6000", "--sync-timeout", "6000"];
+    let Some(seen) = Seen::start_with(3, &patient) else { return };
     let (leads, servers) = (seen.primary(), &seen.group.servers);
     for (index, server) in servers.iter().enumerate() {
         let is_primary = index == leads;
@@ -94,7 +100,7 @@ fn info_and_metrics_show_members_and_service() {
         assert_eq!(its("braid_group_primary"), f64::from(u8::from(is_primary)));
         assert_eq!(its("braid_group_serving"), f64::from(u8::from(is_primary)));
         assert!(
-            (0.0..=2.0).contains(&its("braid_group_lease_seconds")),
+            (0.0..=6.0).contains(&its("braid_group_lease_seconds")),
             "{}",
             its("braid_group_lease_seconds")
         );

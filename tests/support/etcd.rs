@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use tempfile::TempDir;
 
+use crate::process;
 use crate::server::free_port;
 use crate::wait::{wait_for, wait_for_within};
 
@@ -167,7 +168,7 @@ impl Etcd {
 
     fn signal(&self, signal: Signal) {
         if let Some(child) = &self.child {
-            let _ = kill_process(Pid::from_child(child), signal);
+            process::signal(child, signal);
         }
     }
 

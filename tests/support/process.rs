@@ -3,8 +3,12 @@
 //! (`/proc`).
 
 use std::ffi::OsString;
+use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
+use std::process::Child;
 use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
 
 /// Processor time used so far by all threads of the process.
 pub fn processor_time(process_id: u32) -> Duration {
@@ -70,17 +74,20 @@ pub fn resident_bytes(process_id: u32) -> u64 {
     pages * rustix::param::page_size() as u64
 }
 
-/// Stops a process, and waits until none of its threads runs any more: SIGSTOP alone returns
-/// before.
-pub fn stop(id: u32) {
-    let process = rustix::process::Pid::from_raw(id as i32).expect("a process");
-    rustix::process::kill_process(process, rustix::process::Signal::STOP).expect("it lives");
-    let is_stopped = |thread: std::fs::DirEntry| {
+/// Sends a signal to a child of ours, which may have ended by itself: that is for the caller to see.
+/// After SIGSTOP none of its threads runs any more on return; the system call alone returns before.
+pub fn signal(child: &Child, signal: Signal) {
+    let _ = kill_process(Pid::from_child(child), signal);
+    if signal != Signal::STOP {
+        return;
+    }
+    let is_stopped = |thread: DirEntry| {
         let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
         // "id (name) state ...": a name may have blanks and parentheses.
-        stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('T'))
+        stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['T', 'Z']))
     };
     crate::wait_for("all threads are stopped", || {
-        std::fs::read_dir(format!("/proc/{id}/task")).expect("it lives").flatten().all(is_stopped)
+        let threads = std::fs::read_dir(format!("/proc/{}/task", child.id()));
+        threads.into_iter().flatten().flatten().all(is_stopped)
     });
 }

@@ -14,10 +14,11 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::client::RawClient;
+use crate::process;
 use crate::wait::{PATIENCE, wait_for_within};
 
 /// How to start a server.
@@ -191,11 +192,9 @@ impl TestServer {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Sends a signal.
+    /// Sends a signal; see [`process::signal`].
     pub fn signal(&self, signal: Signal) {
-        let id = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a process id");
-        // It may have ended by itself: that is for the caller to see.
-        let _ = kill_process(id, signal);
+        process::signal(&self.child, signal);
     }
 
     /// Waits until the process has ended; panics when it does not.
