@@ -182,3 +182,66 @@ fn a_generation_is_cut_short_by_kills() {
     }
     assert!(cut_short > 0, "all generations were complete");
 }
+
+/// Killed before a generation has taken it in: the copy is found between the logs. Directories
+/// where states would be written keep generations from being begun.
+#[test]
+fn a_full_copy_outlives_a_kill() {
+    const COUNT: usize = 3_000;
+    let folder = tempfile::tempdir().expect("a folder");
+    let two = server(2, &["--active-backlog-size", "64kb"]);
+    let fill = |server: &TestServer, name: &str| {
+        let mut client = server.connect();
+        // More than the peer keeps as units.
+        for first in (0..COUNT).step_by(100) {
+            let words: String =
+                (first..first + 100).map(|key| format!(" {name}:{key} value-of-the-key-{key}")).collect();
+            client.ok(&format!("MSET{words}"));
+        }
+        client.call("INCRBY counter 10");
+        client.call(&format!("SADD set {name} both"));
+    };
+    let mut one = kept(1, &folder, &[]);
+    (fill(&one, "one"), fill(&two, "two"));
+    two.connect().call("HSET hash field value");
+    let blocks: Vec<_> = (1..20).map(|number| folder.path().join(format!("active-{number}.tmp"))).collect();
+    blocks.iter().for_each(|path| std::fs::create_dir(path).expect("a folder"));
+    link(&one, &[two.port()]);
+    link(&two, &[one.port()]);
+    wait_until_equal(&[&one, &two]);
+    let merged = one.connect().info_field("active", "active_full_copies_merged");
+    assert_eq!(merged.as_deref(), Some("1"), "{}", one.log());
+    assert_eq!(files(folder.path(), ".copy").len(), 1);
+    // What has seen the copy, and what comes from there afterwards.
+    let mut client = one.connect();
+    assert_eq!(client.call("DEL two:1 hash"), Value::Integer(2));
+    client.call("INCR counter");
+    client.call("SREM set both");
+    two.connect().ok("SET two:2 later");
+    wait_until_equal(&[&one, &two]);
+    one.signal(Signal::KILL);
+    one.wait();
+    blocks.iter().for_each(|path| std::fs::remove_dir(path).expect("it is empty"));
+    let mut one = kept(1, &folder, &[]);
+    // By itself, from its files.
+    let mut client = one.connect();
+    assert_eq!(client.call("DBSIZE"), Value::Integer(2 * COUNT as i64 + 1), "{}", one.log());
+    assert_eq!(
+        texts(&client.call("MGET one:7 two:7 two:1 two:2 counter")),
+        ["value-of-the-key-7", "value-of-the-key-7", "", "later", "21"],
+        "{}",
+        one.log()
+    );
+    let mut members = texts(&client.call("SMEMBERS set"));
+    members.sort();
+    assert_eq!(members, ["one", "two"]);
+    link(&one, &[two.port()]);
+    link(&two, &[one.port()]);
+    client.call("INCR counter");
+    wait_until_equal(&[&one, &two]);
+    assert_eq!(two.connect().call("GET counter").text(), "22");
+    // The end in good order writes a generation.
+    one.signal(Signal::TERM);
+    one.wait();
+    assert_eq!(files(folder.path(), ".copy"), [] as [&str; 0]);
+}

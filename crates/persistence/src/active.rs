@@ -6,7 +6,9 @@
 //! active.manifest      who the server is, how far it may give stamps, which generation counts
 //! active-N.state       everything at the begin of generation N (bytes that check themselves)
 //! active-N.log         the units that were applied since, each with its length and checksum
+//! active-N.copy        a full copy of a peer that was merged before the first unit of log N
 //! active-N.tmp         a state that is being written
+//! active-copy.tmp      a full copy that has not been merged
 //! ```
 //! A new generation begins with its log, and its state, which is that of the moment, is written
 //! while the log grows. It counts once the state is complete and the manifest, which is replaced as
@@ -26,7 +28,9 @@ use crate::files::{self, File};
 const MANIFEST: &str = "active.manifest";
 const STATE: &str = "state";
 const LOG: &str = "log";
+const COPY: &str = "copy";
 const TEMPORARY: &str = "tmp";
+const NEXT_COPY: &str = "active-copy.tmp";
 /// Bytes before a record: its length and its checksum.
 const HEAD: usize = 12;
 /// Longest record that is believed.
@@ -141,6 +145,33 @@ impl StateFile {
     }
 }
 
+/// A full copy on disk that is to be merged. There is one at a time.
+pub struct CopyFile {
+    path: PathBuf,
+    bytes: u64,
+}
+
+impl CopyFile {
+    /// Forces a copy to disk.
+    pub fn write<'b>(folder: &Path, pieces: impl Iterator<Item = &'b [u8]>) -> io::Result<CopyFile> {
+        let path = folder.join(NEXT_COPY);
+        let mut file = files::create(&path)?;
+        let mut bytes = 0;
+        for piece in pieces {
+            file.write_all(piece)?;
+            bytes += piece.len() as u64;
+        }
+        file.sync_all()?;
+        Ok(CopyFile { path, bytes })
+    }
+}
+
+/// What a log has.
+pub enum Logged<'a> {
+    Unit(&'a [u8]),
+    Copy(Vec<u8>),
+}
+
 /// Files that are not needed any more.
 pub struct Former(Vec<PathBuf>);
 
@@ -165,6 +196,7 @@ impl ActiveFiles {
             earlier_bytes: 0,
             buffer: Vec::new(),
         };
+        files::remove(&files.folder.join(NEXT_COPY));
         let manifest = match read_all(&files.folder.join(MANIFEST))? {
             None => None,
             Some(bytes) => {
@@ -189,16 +221,20 @@ impl ActiveFiles {
         read_all(&self.path(generation, STATE))
     }
 
-    /// Passes the records of a generation's log, and of the logs that follow it, to `visit` and
-    /// goes on behind them. How many bytes of torn ends were cut off.
-    pub fn resume_logs(&mut self, generation: u64, mut visit: impl FnMut(&[u8])) -> io::Result<u64> {
+    /// Passes what a generation's log has, and the logs that follow it, to `visit` and goes on
+    /// behind them. How many bytes of torn ends were cut off.
+    pub fn resume_logs(&mut self, generation: u64, mut visit: impl FnMut(Logged<'_>)) -> io::Result<u64> {
         let (mut torn, mut number, mut earlier) = (0, generation, 0);
         loop {
+            if let Some(copy) = read_all(&self.path(number, COPY))? {
+                earlier += copy.len() as u64;
+                visit(Logged::Copy(copy));
+            }
             let path = self.path(number, LOG);
             let bytes = read_all(&path)?.unwrap_or_default();
             let mut at = 0;
             while let Some(record) = record_at(&bytes[at..]) {
-                visit(record);
+                visit(Logged::Unit(record));
                 at += HEAD + record.len();
             }
             if at < bytes.len() {
@@ -265,12 +301,33 @@ impl ActiveFiles {
         Ok((number, StateFile { file, temporary, path: self.path(number, STATE), bytes: 0 }))
     }
 
+    /// Begins another log, before whose units a copy is merged. Its number.
+    pub fn begin_with(&mut self, copy: CopyFile) -> io::Result<u64> {
+        if !self.buffer.is_empty() {
+            return Err(io::Error::other("there are records that are not in the log"));
+        }
+        self.sync()?;
+        let number = self.number + 1;
+        let log = files::create(&self.path(number, LOG))?;
+        self.earlier_bytes += self.log_len;
+        (self.log, self.number, self.log_len) = (Some(log), number, 0);
+        // Nothing follows it yet, so it counts or it does not.
+        files::replace(&copy.path, &self.path(number, COPY))?;
+        self.earlier_bytes += copy.bytes;
+        Ok(number)
+    }
+
+    /// The copy before a log has not been merged.
+    pub fn drop_copy(&mut self, number: u64) {
+        files::remove(&self.path(number, COPY));
+    }
+
     /// The manifest names another generation than before: its log is what counts, and the files
     /// that came before it may go.
     pub fn forget(&mut self, before: u64, generation: u64) -> Former {
         // No other has begun since.
         self.earlier_bytes = 0;
-        let kinds = [STATE, LOG, TEMPORARY];
+        let kinds = [STATE, LOG, COPY, TEMPORARY];
         let of = |number| kinds.map(|kind| self.path(number, kind));
         Former((before..generation).flat_map(of).filter(|path| files::exists(path)).collect())
     }
@@ -307,7 +364,13 @@ mod tests {
 
     fn records(files: &mut ActiveFiles, generation: u64) -> (Vec<Vec<u8>>, u64) {
         let mut found = Vec::new();
-        let torn = files.resume_logs(generation, |record| found.push(record.to_vec())).expect("readable");
+        let visit = |logged: Logged<'_>| {
+            found.push(match logged {
+                Logged::Unit(record) => record.to_vec(),
+                Logged::Copy(copy) => [&b"copy of "[..], &copy].concat(),
+            });
+        };
+        let torn = files.resume_logs(generation, visit).expect("readable");
         (found, torn)
     }
 
@@ -401,6 +464,43 @@ mod tests {
         files.forget(0, 2).remove();
         assert_eq!(files.log_bytes(), 12 + 5);
         assert_eq!(names(folder.path()), ["active-2.log", "active-2.state"]);
+    }
+
+    /// A copy is found between the units that came before and after it, until a generation that
+    /// began later counts.
+    #[test]
+    fn a_copy_stands_between_logs() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (mut files, _) = ActiveFiles::open(folder.path()).expect("an empty folder");
+        let copy = || CopyFile::write(folder.path(), [&b"pe"[..], b"er"].into_iter()).expect("written");
+        begin(&mut files, b"first");
+        let write = |files: &mut ActiveFiles, record: &[u8]| {
+            files.append(record);
+            files.flush().expect("written");
+        };
+        files.append(b"one");
+        assert!(files.begin_with(copy()).is_err(), "a record would come behind the copy");
+        files.flush().expect("written");
+        assert_eq!(files.begin_with(copy()).expect("begun"), 1);
+        write(&mut files, b"two");
+        let (number, state) = files.begin().expect("begun");
+        assert_eq!((number, files.log_bytes()), (2, 2 * (12 + 3) + 4));
+        write(&mut files, b"three");
+        // One that is not merged.
+        let refused = files.begin_with(copy()).expect("begun");
+        files.drop_copy(refused);
+        write(&mut files, b"four");
+        // The last one is only on disk when the process ends.
+        copy();
+        state.finish().expect("complete");
+        let expected: Vec<Vec<u8>> =
+            [&b"one"[..], b"copy of peer", b"two", b"three", b"four"].map(<[u8]>::to_vec).into();
+        let (mut again, _) = ActiveFiles::open(folder.path()).expect("there");
+        assert_eq!(records(&mut again, 0), (expected[..].to_vec(), 0));
+        assert!(!names(folder.path()).contains(&NEXT_COPY.to_owned()));
+        assert_eq!(records(&mut again, 2), (expected[3..].to_vec(), 0));
+        files.forget(0, 2).remove();
+        assert_eq!(names(folder.path()), ["active-2.log", "active-2.state", "active-3.log"]);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What a server in active mode begins with: its files, or nothing.
 //!
-//! After a good end the state is everything. After a crash the log follows it, and a new run begins
+//! After a good end the state is everything. After a crash the log follows it, with copies of peers
+//! where they were merged, and a new run begins
 //! above the ceiling, which is on disk before stamps below it are given: so no stamp is given
 //! twice.
 
@@ -11,7 +12,7 @@ use braid_active::saved::{Loader, PIECE, Piece, Saver};
 use braid_active::{Region, Stamp, wire};
 use braid_base::clock::unix_ms;
 use braid_config::Config;
-use braid_persistence::active::{ActiveFiles, ActiveManifest, StateFile};
+use braid_persistence::active::{ActiveFiles, ActiveManifest, Logged, StateFile};
 
 /// How long a ceiling lets the server give stamps.
 pub(super) const CEILING_MS: u64 = 60_000;
@@ -109,15 +110,19 @@ fn go_on(config: &Config, mut files: ActiveFiles, mut manifest: ActiveManifest) 
         return Err(format!("there are keys in database {last}, see 'databases'"));
     }
     let mut backlog = Backlog::new(state.vector.clone());
-    let mut units = Vec::new();
-    let torn = files
-        .resume_logs(manifest.generation, |record| units.push(Box::<[u8]>::from(record)))
-        .map_err(told)?;
+    let mut entries = Vec::new();
+    let visit = |logged: Logged<'_>| {
+        entries.push(match logged {
+            Logged::Unit(record) => Entry::Unit(record.into()),
+            Logged::Copy(bytes) => Entry::Copy(bytes),
+        });
+    };
+    let torn = files.resume_logs(manifest.generation, visit).map_err(told)?;
     if torn > 0 {
         log::warn!("Active-active: {torn} bytes of torn records were cut off the logs' ends");
     }
     let last = Stamp::from_word(manifest.ceiling).ok_or("active.manifest has no ceiling")?;
-    let is_good = manifest.clean && units.is_empty();
+    let is_good = manifest.clean && entries.is_empty();
     let latest = state.vector.latest().max(last);
     let ceiling = ceiling_after(latest, region, now_ms, CEILING_MS);
     // From here on the process has not ended in good order, until it says so.
@@ -141,20 +146,46 @@ fn go_on(config: &Config, mut files: ActiveFiles, mut manifest: ActiveManifest) 
     for region in (0..64).filter(|number| manifest.gone >> number & 1 == 1).filter_map(Region::new) {
         replica.remove_region(region);
     }
-    let count = units.len();
-    for bytes in units {
-        let unit = wire::decode(&bytes).map_err(|error| format!("the log cannot be read: {error}"))?;
-        // A clock that was set back since is no reason to lose what was logged.
-        let now_ms = now_ms.max(unit.last().unix_ms());
-        match replica.apply(now_ms, &unit) {
-            Ok(braid_active::Applied::Now) => backlog.push(unit.first, replica.vector(), &bytes),
-            Ok(braid_active::Applied::Known) => {}
-            Ok(early) => log::warn!("Active-active: a unit of the log is left out, it is {early:?}"),
-            Err(error) => log::warn!("Active-active: a unit of the log is left out: {error}"),
-        }
+    let count = entries.len();
+    for entry in entries {
+        redo(entry, now_ms, &mut replica, &mut backlog)?;
     }
     if !is_good {
-        log::warn!("Active-active: the server did not end in good order; {count} units came from the log");
+        log::warn!(
+            "Active-active: the server did not end in good order; {count} units and copies came from the log"
+        );
     }
     Ok(Begin { files, manifest, replica, backlog, is_known: true })
+}
+
+/// What was done after the state was saved.
+enum Entry {
+    Unit(Box<[u8]>),
+    Copy(Vec<u8>),
+}
+
+fn redo(entry: Entry, now_ms: u64, replica: &mut Replica, backlog: &mut Backlog) -> Result<(), String> {
+    match entry {
+        Entry::Unit(bytes) => {
+            let unit = wire::decode(&bytes).map_err(|error| format!("the log cannot be read: {error}"))?;
+            // A clock that was set back since is no reason to lose what was logged.
+            let now_ms = now_ms.max(unit.last().unix_ms());
+            match replica.apply(now_ms, &unit) {
+                Ok(braid_active::Applied::Now) => backlog.push(unit.first, replica.vector(), &bytes),
+                Ok(braid_active::Applied::Known) => {}
+                Ok(early) => log::warn!("Active-active: a unit of the log is left out, it is {early:?}"),
+                Err(error) => log::warn!("Active-active: a unit of the log is left out: {error}"),
+            }
+        }
+        Entry::Copy(bytes) => {
+            let copy = load_state(Some(bytes)).map_err(|error| format!("a full copy: {error}"))?;
+            let now_ms = now_ms.max(copy.vector.latest().unix_ms());
+            let applied = replica.vector().clone();
+            match replica.merge(now_ms, &copy) {
+                Ok(()) => backlog.merges(&copy.vector, &applied),
+                Err(error) => log::warn!("Active-active: a full copy of a peer is left out: {error}"),
+            }
+        }
+    }
+    Ok(())
 }

@@ -17,6 +17,7 @@ use braid_active::saved::Loader;
 use braid_active::{Region, wire};
 use braid_base::clock::unix_ms;
 use braid_net::outgoing::Outgoing;
+use braid_persistence::active::CopyFile;
 use braid_replication::link::LinkError;
 use braid_replication::link::peer::{Peer, Watch};
 
@@ -356,8 +357,12 @@ impl Link<'_> {
         peer.send(&[b"ACTIVE", b"COPY"])?;
         let mut loader = Loader::new();
         let mut is_whole = false;
+        let mut pieces = Vec::new();
         for part in self.reply(peer)? {
             let Part::Bulk(bytes) = part else { return Err(garbage("a number in a full copy")) };
+            pieces.push(bytes);
+        }
+        for bytes in &pieces {
             let mut left = &bytes[..];
             is_whole = loader.feed(&mut left).map_err(|error| garbage(error.to_string()))?;
         }
@@ -366,7 +371,13 @@ impl Link<'_> {
         }
         let state = loader.finish().map_err(|error| garbage(error.to_string()))?;
         self.check_database(state.last_database())?;
-        self.apply(|answer| Order::Copy { state: Box::new(state), answer })?;
+        let _copying = self.active.copying.lock();
+        let file = std::env::current_dir()
+            .and_then(|folder| CopyFile::write(&folder, pieces.iter().map(|bytes| &bytes[..])));
+        let file =
+            file.map_err(|error| LinkError::Refused(format!("its full copy cannot be written: {error}")))?;
+        drop(pieces);
+        self.apply(|answer| Order::Copy { state: Box::new(state), file, answer })?;
         self.active.figures.copies_merged.fetch_add(1, Relaxed);
         log::info!("The full copy of {}:{} has been merged", self.peer.host, self.peer.port);
         Ok(())

@@ -13,6 +13,7 @@ use braid_active::effect::Unit;
 use braid_active::replica::State;
 use braid_config::Config;
 use braid_journal::Reader;
+use braid_persistence::active::CopyFile;
 use parking_lot::Mutex;
 
 use super::on_disk::OnDisk;
@@ -84,6 +85,8 @@ pub struct Active {
     pub(crate) peers: Mutex<Vec<Arc<PeerLink>>>,
     pub(crate) figures: Figures,
     pub(crate) orders: Sender<Order>,
+    /// Held by the link that takes a full copy: there is one at a time, on disk and in memory.
+    pub(super) copying: Mutex<()>,
     /// For the thread, when it starts.
     pub(super) inbox: Mutex<Option<Receiver<Order>>>,
     pub(super) reader: Mutex<Option<Reader>>,
@@ -112,6 +115,7 @@ pub(crate) fn of_config(config: &Config) -> Result<Option<Active>, String> {
         peers: Mutex::default(),
         figures: Figures::default(),
         orders,
+        copying: Mutex::default(),
         inbox: Mutex::new(Some(inbox)),
         reader: Mutex::default(),
         on_disk: OnDisk::default(),
@@ -171,6 +175,8 @@ pub(crate) enum Order {
     },
     Copy {
         state: Box<State>,
+        /// The same on disk.
+        file: CopyFile,
         answer: SyncSender<Merged>,
     },
     MakeCopy {

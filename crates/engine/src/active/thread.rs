@@ -267,8 +267,8 @@ impl<'e> Thread<'e> {
                 self.flush();
                 give(&answer, merged);
             }
-            Order::Copy { state, answer } => {
-                let merged = self.merge_copy(&state);
+            Order::Copy { state, file, answer } => {
+                let merged = self.merge_copy(&state, file);
                 self.flush();
                 give(&answer, merged);
             }
@@ -321,7 +321,9 @@ impl<'e> Thread<'e> {
             if let Err(error) = self.files.flush() {
                 self.active.on_disk.note_failure();
                 self.engine.append_only.ring_loops(&self.engine.clients.mailboxes);
-                self.note_trouble(format!("its log cannot be written: {error}"));
+                self.note_trouble(format!(
+                    "its log cannot be written: {error}. Nothing is sent to peers until it can be"
+                ));
                 return;
             }
             self.has_unsynced = true;
@@ -351,7 +353,7 @@ impl<'e> Thread<'e> {
     fn note_trouble(&self, trouble: String) {
         let mut told = self.active.trouble.lock();
         if *told != trouble {
-            log::warn!("Active-active: {trouble}. Nothing is sent to peers until it can be");
+            log::warn!("Active-active: {trouble}");
             *told = trouble;
         }
     }

@@ -57,7 +57,7 @@ pub(super) struct Saving {
     target: Target,
 }
 
-fn told(error: &io::Error) -> String {
+pub(super) fn told(error: &io::Error) -> String {
     format!("its state cannot be written: {error}")
 }
 
@@ -220,7 +220,7 @@ impl Thread<'_> {
         self.files.begin().map_err(|error| told(&error))
     }
 
-    fn begin_generation(&mut self) -> Merged {
+    pub(super) fn begin_generation(&mut self) -> Merged {
         let (number, file) = self.begin_files()?;
         let (parts, to_write) = sync_channel(WAITING);
         let (result, outcome) = sync_channel(1);
@@ -255,7 +255,7 @@ impl Thread<'_> {
     }
 
     /// What is being saved has come to nothing. Peers get another copy.
-    fn stop_saving(&mut self) {
+    pub(super) fn stop_saving(&mut self) {
         self.replica.stop_saving();
         match self.saving.take() {
             Some(Saving { target: Target::Copies { answers, .. }, .. }) => self.copies_wanted.extend(answers),

@@ -19,10 +19,12 @@ use braid_clients::attention::{JOURNAL_FULL, SNAPSHOT_FULL};
 use braid_journal::push_select;
 use braid_keyspace::Txn;
 use braid_keyspace::txn::NOTHING_EXPIRED;
+use braid_persistence::active::CopyFile;
 use braid_resp::request;
 use smallvec::SmallVec;
 
 use super::Thread;
+use super::generation::told;
 use crate::active::keys::{KeyName, all_keys, requests_of, shown_by};
 use crate::active::state::{Merged, UnitBytes};
 use crate::engine::Engine;
@@ -245,21 +247,37 @@ impl Thread<'_> {
         }
     }
 
-    /// Merges a full copy.
-    pub(super) fn merge_copy(&mut self, state: &State) -> Merged {
+    /// Merges a full copy, which is on disk. In one piece, since the vector says of no key but all
+    /// what was applied: what clients did in between could not say what it had seen.
+    pub(super) fn merge_copy(&mut self, state: &State, file: CopyFile) -> Merged {
+        self.stop_saving();
+        self.flush();
+        // So that little is left to be forced to disk while the world is stopped.
+        self.files.sync().map_err(|error| told(&error))?;
         self.in_world(|thread, txn| {
-            let applied = thread.replica.vector().clone();
-            thread.with_difference(txn, |thread, now_ms, difference| {
-                merge_with_difference(&mut thread.replica, now_ms, state, difference)
-                    .map_err(|refusal| refusal.to_string())
-            })?;
             // What waits for the outbox was applied before.
             thread.flush();
+            let applied = thread.replica.vector().clone();
+            let number = thread.files.begin_with(file).map_err(|error| told(&error))?;
+            let merged = thread.with_difference(txn, |thread, now_ms, difference| {
+                merge_with_difference(&mut thread.replica, now_ms, state, difference)
+                    .map_err(|refusal| refusal.to_string())
+            });
+            if merged.is_err() {
+                thread.files.drop_copy(number);
+                return merged;
+            }
             thread.active.outbox.lock().backlog.merges(&state.vector, &applied);
-            Ok::<(), String>(())
+            // The logs before are on disk, and so is the copy.
+            let vector = thread.replica.vector().clone();
+            thread.note_on_disk(vector);
+            Ok(())
         })?;
-        // The log has no unit for what came: a new generation has all of it.
-        self.write_generation(false)
+        // So that the copy need not be kept.
+        if let Err(error) = self.begin_generation() {
+            self.note_trouble(error);
+        }
+        Ok(())
     }
 
     /// Does something to the shadow, and the difference to the keyspace.
