@@ -202,7 +202,8 @@ fn a_full_copy_outlives_a_kill() {
         client.call(&format!("SADD set {name} both"));
     };
     let mut one = kept(1, &folder, &[]);
-    (fill(&one, "one"), fill(&two, "two"));
+    fill(&one, "one");
+    fill(&two, "two");
     two.connect().call("HSET hash field value");
     let blocks: Vec<_> = (1..20).map(|number| folder.path().join(format!("active-{number}.tmp"))).collect();
     blocks.iter().for_each(|path| std::fs::create_dir(path).expect("a folder"));

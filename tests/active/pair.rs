@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Two servers.
 
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::proxy::Proxy;
@@ -322,6 +324,50 @@ fn a_full_copy_merges_where_the_backlog_does_not_reach() {
     all(&two, &["DEL key:7"]);
     wait_until_equal(&[&one, &two]);
     assert_eq!(one.connect().call("EXISTS key:7"), Value::Integer(0));
+}
+
+/// They see it come; what they write waits, and is applied once.
+#[test]
+fn clients_read_while_a_full_copy_is_merged() {
+    const KEYS: i64 = 100_000;
+    let (one, two) = (server(1, &["--active-backlog-size", "64kb"]), server(2, &[]));
+    let mut client = one.connect();
+    for first in (0..KEYS).step_by(1000) {
+        let words: String = (first..first + 1000).map(|key| format!(" key:{key} {key}")).collect();
+        client.ok(&format!("MSET{words}"));
+    }
+    all(&two, &["SET mine 1", "INCR counter"]);
+    let is_merged = AtomicBool::new(false);
+    let (partly, written) = std::thread::scope(|scope| {
+        let read = || {
+            let (mut client, mut partly) = (two.connect(), 0);
+            while !is_merged.load(Relaxed) {
+                let size = client.call("DBSIZE");
+                partly += usize::from(matches!(size, Value::Integer(size) if (3..KEYS).contains(&size)));
+            }
+            partly
+        };
+        let write = || {
+            let (mut client, mut written) = (two.connect(), 0);
+            while !is_merged.load(Relaxed) {
+                client.call("INCR counter");
+                written += 1;
+            }
+            written
+        };
+        let (reader, writer) = (scope.spawn(read), scope.spawn(write));
+        link_all(&[&one, &two]);
+        let copies = || two.connect().info_field("active", "active_full_copies_merged");
+        wait_for("the copy is merged", || copies().as_deref() == Some("1"));
+        is_merged.store(true, Relaxed);
+        (reader.join().expect("it read"), writer.join().expect("it wrote"))
+    });
+    assert!(partly > 0, "nothing was read meanwhile");
+    wait_until_equal(&[&one, &two]);
+    let mut client = two.connect();
+    assert_eq!(client.call("DBSIZE"), Value::Integer(KEYS + 2));
+    assert_eq!(client.call("GET counter").text(), (written + 1).to_string());
+    assert_eq!(client.call(&format!("GET key:{}", KEYS - 1)).text(), (KEYS - 1).to_string());
 }
 
 #[test]

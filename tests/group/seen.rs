@@ -73,7 +73,7 @@ fn of_member(server: &TestServer, member: usize, part: &str) -> String {
 
 #[test]
 fn info_and_metrics_show_members_and_service() {
-    // A member that is stopped below stays in the set until it has been seen, on a busy machine too.
+    // A member that is stopped below stays in the set until that was seen, on a busy machine too.
     let patient = ["--lease-time", "6000", "--sync-timeout", "6000"];
     let Some(seen) = Seen::start_with(3, &patient) else { return };
     let (leads, servers) = (seen.primary(), &seen.group.servers);

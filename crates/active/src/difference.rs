@@ -66,13 +66,13 @@ struct Touched {
 #[derive(Debug)]
 struct Direct<'u> {
     database: u32,
-    name: &'u Name,
+    name: &'u [u8],
     written: Written<'u>,
 }
 
 #[derive(Debug)]
 enum Written<'u> {
-    String(&'u Bytes),
+    String(&'u [u8], Until),
     /// What it has become.
     Sum,
     Field(&'u Bytes, &'u Bytes),
@@ -84,7 +84,7 @@ impl<'u> Written<'u> {
     fn of(change: &'u Change) -> Option<Written<'u>> {
         Some(match change {
             Change::String(CellChange::Add { .. }) => Written::Sum,
-            Change::String(change) => Written::String(change.written()?),
+            Change::String(change) => Written::String(change.written()?, None),
             Change::Hash(field, change) => Written::Field(field, change.written()?),
             Change::Set(member, change) => {
                 change.written()?;
@@ -235,30 +235,71 @@ impl<'u> Difference<'u> {
     }
 
     /// Runs the requests, in order, each in its database.
-    pub fn finish(self, replica: &Replica, mut run: impl FnMut(u32, &[&[u8]])) {
-        for Direct { database, name, written } in self.direct {
-            match written {
-                Written::String(value) => run(database, &[b"SET", name, value]),
-                Written::Sum => {
-                    // If something else shows by now, that was touched later.
-                    if let Some(Value::String(cell)) = replica.visible(database, name).as_deref()
-                        && let Some(text) = string::shown(cell)
-                    {
-                        run(database, &[b"SET", name, &text]);
-                    }
+    pub fn finish(self, replica: &Replica, run: impl FnMut(u32, &[&[u8]])) {
+        self.into_pieces().run(replica, run, || true);
+    }
+
+    /// To run the requests a part at a time.
+    pub fn into_pieces(self) -> Pieces<'u> {
+        Pieces { direct: self.direct.into_iter(), touched: self.touched.into_iter() }
+    }
+}
+
+/// What is left of a difference. Nothing may happen to its keys, here or in the keyspace, before
+/// all of it has been run.
+#[derive(Debug)]
+pub struct Pieces<'u> {
+    direct: std::vec::IntoIter<Direct<'u>>,
+    touched: std::collections::btree_map::IntoIter<(u32, Name), Touched>,
+}
+
+impl Pieces<'_> {
+    /// Runs requests key by key as long as `goes_on`; true if there are no more.
+    pub fn run(
+        &mut self,
+        replica: &Replica,
+        mut run: impl FnMut(u32, &[&[u8]]),
+        mut goes_on: impl FnMut() -> bool,
+    ) -> bool {
+        while goes_on() {
+            if let Some(direct) = self.direct.next() {
+                direct.run(replica, &mut run);
+            } else if let Some(((database, name), touched)) = self.touched.next() {
+                let mut requests = Requests::new(database);
+                finish_key(&mut requests, replica, &name, touched);
+                for args in &requests.all {
+                    run(database, &args.iter().map(Vec::as_slice).collect::<Vec<_>>());
                 }
-                Written::Field(field, value) => run(database, &[b"HSET", name, field, value]),
-                Written::Member(member) => run(database, &[b"SADD", name, member]),
-                Written::Score(member, score) => {
-                    run(database, &[b"ZADD", name, score_text(score).as_bytes(), member]);
-                }
+            } else {
+                return true;
             }
         }
-        for ((database, name), touched) in self.touched {
-            let mut requests = Requests::new(database);
-            finish_key(&mut requests, replica, &name, touched);
-            for args in &requests.all {
-                run(database, &args.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        false
+    }
+}
+
+impl Direct<'_> {
+    fn run(self, replica: &Replica, run: &mut impl FnMut(u32, &[&[u8]])) {
+        let Direct { database, name, written } = self;
+        match written {
+            Written::String(value, until) => {
+                run(database, &[b"SET", name, value]);
+                if let Some(time) = until {
+                    run(database, &[b"PEXPIREAT", name, time.to_string().as_bytes()]);
+                }
+            }
+            Written::Sum => {
+                // If something else shows by now, that was touched later.
+                if let Some(Value::String(cell)) = replica.visible(database, name).as_deref()
+                    && let Some(text) = string::shown(cell)
+                {
+                    run(database, &[b"SET", name, &text]);
+                }
+            }
+            Written::Field(field, value) => run(database, &[b"HSET", name, field, value]),
+            Written::Member(member) => run(database, &[b"SADD", name, member]),
+            Written::Score(member, score) => {
+                run(database, &[b"ZADD", name, score_text(score).as_bytes(), member]);
             }
         }
     }
@@ -402,19 +443,31 @@ pub fn apply_with_difference<'u>(
 }
 
 /// [`Replica::merge`].
-pub fn merge_with_difference(
+pub fn merge_with_difference<'u>(
     replica: &mut Replica,
     now_ms: u64,
-    theirs: &State,
-    difference: &mut Difference<'_>,
+    theirs: &'u State,
+    difference: &mut Difference<'u>,
 ) -> Result<(), Refusal> {
-    for (database, name) in replica.state.keys.names().chain(theirs.keys.names()) {
-        match database {
-            LIBRARIES => difference.touches_libraries = true,
-            _ => difference.note_whole(replica, database, &Name::from(name)),
+    replica.merge_noting(now_ms, theirs, |replica, changes| {
+        for (database, name, plain) in &changes.new {
+            let id = (*database, Name::from(*name));
+            match *database {
+                LIBRARIES => difference.touches_libraries = true,
+                _ if difference.touched.contains_key(&id) => {}
+                database => {
+                    let written = Written::String(plain.value, plain.time);
+                    difference.direct.push(Direct { database, name, written });
+                }
+            }
         }
-    }
-    replica.merge(now_ms, theirs)
+        for (database, name, _) in &changes.merged {
+            match *database {
+                LIBRARIES => difference.touches_libraries = true,
+                database => difference.note_whole(replica, database, name),
+            }
+        }
+    })
 }
 
 /// The requests that write all keys of the shadow into an empty keyspace.

@@ -13,6 +13,7 @@ use crate::database::{Database, KeyRef};
 use crate::effect::{Effect, FlushSeen};
 use crate::key::Key;
 use crate::libraries::{LIBRARIES, flushes};
+use crate::plain::Plain;
 use crate::rules::Rules;
 use crate::saving::{Out, Saving};
 use crate::stored::{Stored, load_len};
@@ -42,6 +43,17 @@ pub struct Keys {
     pub type_conflicts: u64,
     /// Values that lost against another region's concurrent write, by their type. Not saved.
     pub conflicts: [u64; Kind::ALL.len()],
+}
+
+/// What another replica's keys change here.
+#[derive(Debug, Default)]
+pub struct Changes<'t> {
+    /// Strings that have been written once, and of which nothing is here.
+    pub new: Vec<(u32, &'t [u8], Plain<'t>)>,
+    /// Other keys, as they are to be.
+    pub merged: Vec<(u32, Name, Key)>,
+    /// Keys with garbage that stay as they are.
+    garbage: Vec<KeyId>,
 }
 
 impl Keys {
@@ -196,31 +208,61 @@ impl Keys {
         touched.iter().for_each(|((database, name), has_garbage)| self.note(*database, name, *has_garbage));
     }
 
-    pub fn merge(&mut self, theirs: &Keys, sides: &Sides) {
-        self.saving = None;
-        let (none, hasher) = (Database::default(), &self.hasher);
-        let mut touched = Vec::new();
-        for number in theirs.all.keys() {
-            self.all.entry(*number).or_insert_with(|| Database::new(hasher));
-        }
-        for (number, keys) in &mut self.all {
-            let others = theirs.all.get(number).unwrap_or(&none);
-            // Everything but what both sides have alike.
-            let is_same = |name: &[u8]| {
-                let mine = keys.plain.get(name);
-                mine.is_some() && mine == others.plain.get(name)
+    /// What merging with another replica's keys changes. Most keys are the same on both sides, or
+    /// known to one of them alone.
+    pub fn changes_by<'t>(&self, theirs: &'t Keys, sides: &Sides) -> Changes<'t> {
+        let (none, no_key) = (Database::default(), Key::default());
+        let (mut changes, mut new) = (Changes::default(), Vec::new());
+        let numbers: BTreeSet<u32> = self.all.keys().chain(theirs.all.keys()).copied().collect();
+        for number in numbers {
+            let mine = self.all.get(&number).unwrap_or(&none);
+            let other = theirs.all.get(&number);
+            let mut merge = |name: &[u8]| {
+                let before = mine.get(name);
+                let mut key = before.as_deref().cloned().unwrap_or_default();
+                let added = other.and_then(|other| other.get(name));
+                key.merge(added.as_deref().unwrap_or(&no_key), sides);
+                if key != *before.as_deref().unwrap_or(&no_key) {
+                    changes.merged.push((number, name.into(), key));
+                } else if key.has_garbage(sides.rules) {
+                    changes.garbage.push((number, name.into()));
+                }
             };
-            let names: BTreeSet<Name> =
-                keys.names().chain(others.names()).filter(|name| !is_same(name)).map(Name::from).collect();
-            let no_key = Key::default();
-            for name in names {
-                let other = others.get(&name);
-                let has_garbage = keys.change(&name, |key| {
-                    key.merge(other.as_deref().unwrap_or(&no_key), sides);
-                    key.has_garbage(sides.rules)
-                });
-                touched.push(((*number, name), has_garbage));
+            mine.others.iter().for_each(|(name, _)| merge(name));
+            let removed = mine.plain.iter().filter(|(_, plain)| sides.removed_there(plain.stamp));
+            let is_gone = |name: &[u8]| other.is_none_or(|other| other.get(name).is_none());
+            removed.map(|(name, _)| name).filter(|name| is_gone(name)).for_each(&mut merge);
+            let Some(other) = other else { continue };
+            let news = other.others.iter().map(|(name, _)| name);
+            news.filter(|name| !mine.others.has(name)).for_each(&mut merge);
+            for (name, plain) in other.plain.iter() {
+                match mine.plain.get(name) {
+                    Some(had) if had == plain => {}
+                    Some(_) => merge(name),
+                    None if mine.others.has(name) || sides.removed_here(plain.stamp) => {}
+                    None => new.push((number, name, plain)),
+                }
             }
+        }
+        changes.new = new;
+        changes
+    }
+
+    pub fn merge(&mut self, changes: Changes, rules: &Rules) {
+        self.saving = None;
+        let Changes { new, merged, garbage } = changes;
+        let hasher = &self.hasher;
+        for (number, name, plain) in new {
+            let keys = self.all.entry(number).or_insert_with(|| Database::new(hasher));
+            keys.plain.put(name, plain);
+            self.changes += 1;
+        }
+        let mut touched: Vec<(KeyId, bool)> = garbage.into_iter().map(|id| (id, true)).collect();
+        for (number, name, key) in merged {
+            let keys = self.all.entry(number).or_insert_with(|| Database::new(hasher));
+            let has_garbage = key.has_garbage(rules);
+            keys.change(&name, |there| *there = key);
+            touched.push(((number, name), has_garbage));
         }
         self.end_visit(touched);
     }

@@ -19,7 +19,7 @@ use crate::clock::{Clock, TooFarAhead};
 use crate::database::{KeyRef, ValueRef};
 use crate::effect::{Effect, Effects, Unit};
 use crate::ended::Ended;
-use crate::keys::Keys;
+use crate::keys::{Changes, Keys};
 use crate::libraries::LIBRARIES;
 use crate::rules::Rules;
 use crate::stability::Stability;
@@ -357,6 +357,16 @@ impl Replica {
 
     /// Takes a full copy of another replica: it merges, nothing is replaced.
     pub fn merge(&mut self, now_ms: u64, theirs: &State) -> Result<(), Refusal> {
+        self.merge_noting(now_ms, theirs, |_, _| ())
+    }
+
+    /// The same; `note` is told what is about to change.
+    pub(crate) fn merge_noting<'t>(
+        &mut self,
+        now_ms: u64,
+        theirs: &'t State,
+        note: impl FnOnce(&Replica, &Changes<'t>),
+    ) -> Result<(), Refusal> {
         for run in theirs.vector.runs() {
             self.clock.check(now_ms, run.last)?;
             let is_own = run.start.region() == self.region() && run.start >= self.run;
@@ -366,7 +376,9 @@ impl Replica {
         }
         let rules = self.settings.rules;
         let sides = Sides { mine: &self.state.vector, theirs: &theirs.vector, rules: &rules };
-        self.state.keys.merge(&theirs.keys, &sides);
+        let changes = self.state.keys.changes_by(&theirs.keys, &sides);
+        note(self, &changes);
+        self.state.keys.merge(changes, &rules);
         self.review_all();
         self.state.vector.join(&theirs.vector);
         self.observe(theirs.vector.latest());

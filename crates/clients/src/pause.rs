@@ -31,11 +31,13 @@ pub enum Purpose {
     Throttle,
     /// A peer of active-active replication that cannot, or its thread here.
     Peers,
+    /// A full copy of a peer that is merged.
+    Copy,
 }
 
 /// Active pauses, by purpose.
 #[derive(Default)]
-pub struct Pause(Mutex<[Option<(PauseMode, i64)>; 5]>);
+pub struct Pause(Mutex<[Option<(PauseMode, i64)>; 6]>);
 
 impl Pause {
     /// Pauses until `until_ms`. An active pause is never made weaker or shorter.

@@ -15,8 +15,8 @@
 //! nothing.
 //!
 //! Locks: `Active::outbox` and `Active::me` are held for looks and changes of lists only. Their
-//! holder neither enters nor closes the gate, nor waits for anything. `Active::copying` is the links'
-//! among themselves.
+//! holder neither enters nor closes the gate, nor waits for anything. `Active::copying` is the
+//! links' among themselves.
 
 mod codec;
 mod files;

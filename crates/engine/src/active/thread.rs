@@ -102,6 +102,8 @@ pub(super) struct Thread<'e> {
     /// Clients that write wait; 0: they do not.
     throttled_until_ms: i64,
     marks: throttle::Marks,
+    /// Likewise, while a full copy is merged.
+    holds_writes: bool,
 }
 
 impl Engine {
@@ -202,6 +204,7 @@ impl<'e> Thread<'e> {
             requests_told: 0,
             throttled_until_ms: 0,
             marks: throttle::Marks::default(),
+            holds_writes: false,
         }
     }
 

@@ -16,6 +16,7 @@ use braid_active::{Applied, Name, Refusal};
 use braid_base::clock::unix_ms;
 use braid_base::gate::World;
 use braid_clients::attention::{JOURNAL_FULL, SNAPSHOT_FULL};
+use braid_clients::pause::{PauseMode, Purpose};
 use braid_journal::push_select;
 use braid_keyspace::Txn;
 use braid_keyspace::txn::NOTHING_EXPIRED;
@@ -44,13 +45,13 @@ const LOOK: Duration = Duration::from_millis(1);
 const KEYS: usize = 256;
 
 impl Engine {
-    /// The world, as soon as changes are not held back. While the server ends nothing holds them
-    /// back.
-    fn world_of_active(&self, throttles: bool) -> World<'_> {
+    /// The world, as soon as changes are not held back by others than this thread. While the server
+    /// ends nothing holds them back.
+    fn world_of_active(&self, holds_writes: bool) -> World<'_> {
         loop {
             let world = self.keyspace.gate.close(None);
             let is_full = self.attention.get() & (JOURNAL_FULL | SNAPSHOT_FULL) != 0;
-            let is_held = is_full || self.clients.pause.current(unix_ms()).is_some() && !throttles;
+            let is_held = is_full || self.clients.pause.current(unix_ms()).is_some() && !holds_writes;
             if !is_held || self.shutdown.is_requested() {
                 return world;
             }
@@ -73,7 +74,7 @@ impl Thread<'_> {
             while self.reader.position() < until && self.read_journal() {}
             self.throttle();
         }
-        let world = engine.world_of_active(self.throttled_until_ms > 0);
+        let world = engine.world_of_active(self.throttled_until_ms > 0 || self.holds_writes);
         // Nobody appends any more.
         while self.read_journal() {}
         let mut worker = self.worker.take().unwrap_or_else(|| engine.worker(0));
@@ -247,36 +248,62 @@ impl Thread<'_> {
         }
     }
 
-    /// Merges a full copy, which is on disk. In one piece, since the vector says of no key but all
-    /// what was applied: what clients did in between could not say what it had seen.
+    /// Merges a full copy, which is on disk. Meanwhile clients may read, and their writes wait: the
+    /// vector says of no key but all what was applied, so of what a client writes it could not say
+    /// whether it had seen the copy.
     pub(super) fn merge_copy(&mut self, state: &State, file: CopyFile) -> Merged {
+        let engine = self.engine;
         self.stop_saving();
         self.flush();
-        // So that little is left to be forced to disk while the world is stopped.
+        // So that little is left to be forced to disk while writes wait.
         self.files.sync().map_err(|error| told(&error))?;
-        self.in_world(|thread, txn| {
-            // What waits for the outbox was applied before.
-            thread.flush();
-            let applied = thread.replica.vector().clone();
-            let number = thread.files.begin_with(file).map_err(|error| told(&error))?;
-            let merged = thread.with_difference(txn, |thread, now_ms, difference| {
-                merge_with_difference(&mut thread.replica, now_ms, state, difference)
-                    .map_err(|refusal| refusal.to_string())
-            });
-            if merged.is_err() {
-                thread.files.drop_copy(number);
-                return merged;
-            }
-            thread.active.outbox.lock().backlog.merges(&state.vector, &applied);
-            // The logs before are on disk, and so is the copy.
-            let vector = thread.replica.vector().clone();
-            thread.note_on_disk(vector);
-            Ok(())
-        })?;
+        self.in_world(|thread, _| {
+            thread.holds_writes = true;
+            let pause = &engine.clients.pause;
+            pause.begin(&engine.attention, Purpose::Copy, PauseMode::Write, i64::MAX, unix_ms());
+        });
+        let merged = self.merge_while_writes_wait(state, file);
+        self.holds_writes = false;
+        engine.clients.pause.end(&engine.attention, &engine.clients.mailboxes, Purpose::Copy);
+        merged?;
         // So that the copy need not be kept.
         if let Err(error) = self.begin_generation() {
             self.note_trouble(error);
         }
+        Ok(())
+    }
+
+    fn merge_while_writes_wait(&mut self, state: &State, file: CopyFile) -> Merged {
+        // What waits for the outbox was applied before.
+        self.flush();
+        let applied = self.replica.vector().clone();
+        let number = self.files.begin_with(file).map_err(|error| told(&error))?;
+        let mut difference = Difference::default();
+        let merged = merge_with_difference(&mut self.replica, unix_ms() as u64, state, &mut difference);
+        if let Err(refusal) = merged {
+            self.files.drop_copy(number);
+            return Err(refusal.to_string());
+        }
+        self.active.outbox.lock().backlog.merges(&state.vector, &applied);
+        // The logs before are on disk, and so is the copy.
+        let vector = self.replica.vector().clone();
+        self.note_on_disk(vector);
+        let touches_libraries = difference.touches_libraries;
+        let own = self.active.figures.own.load(Relaxed);
+        let mut pieces = difference.into_pieces();
+        let mut is_over = false;
+        while !is_over {
+            self.in_world(|thread, txn| {
+                let start = Instant::now();
+                let goes_on = || start.elapsed() < APPLY;
+                thread.run_requests(txn, |replica, run| is_over = pieces.run(replica, run, goes_on));
+            });
+        }
+        if touches_libraries {
+            self.in_world(Self::bring_libraries);
+        }
+        // Nothing writes meanwhile; if something has, the keyspace says what is true.
+        self.all_dirty |= self.active.figures.own.load(Relaxed) != own;
         Ok(())
     }
 
