@@ -74,8 +74,8 @@ pub fn resident_bytes(process_id: u32) -> u64 {
     pages * rustix::param::page_size() as u64
 }
 
-/// Sends a signal to a child of ours, which may have ended by itself: that is for the caller to see.
-/// After SIGSTOP none of its threads runs any more on return; the system call alone returns before.
+/// Sends a signal to a child of ours. That it has ended by itself is for the caller to see. After
+/// SIGSTOP none of its threads runs any more on return; the system call alone returns before.
 pub fn signal(child: &Child, signal: Signal) {
     let _ = kill_process(Pid::from_child(child), signal);
     if signal != Signal::STOP {
