@@ -61,8 +61,8 @@ struct Touched {
     ended: Option<EndedOfKey>,
 }
 
-/// A write that replaces all that there was of a string or an element, or makes it, and an
-/// increment of a string: what most writes are. The keyspace has only to be told of it.
+/// A write that replaces all that there was of a string or an element, or makes it, an increment of
+/// a string: what most writes are; and a flush. The keyspace has only to be told of it.
 #[derive(Debug)]
 struct Direct<'u> {
     database: u32,
@@ -78,6 +78,8 @@ enum Written<'u> {
     Field(&'u Bytes, &'u Bytes),
     Member(&'u Bytes),
     Score(&'u Bytes, f64),
+    /// Of a database, or all; it has no name.
+    Flush(Option<u32>),
 }
 
 impl<'u> Written<'u> {
@@ -203,6 +205,17 @@ impl<'u> Difference<'u> {
         }
     }
 
+    /// A flush has been applied, and was all that a unit had. The keyspace is flushed, too, and what
+    /// the flush had not seen is written anew.
+    fn flush(&mut self, replica: &Replica, only: Option<u32>) {
+        self.touched.retain(|(database, _), _| !flushes(only, *database));
+        self.direct.push(Direct { database: 0, name: &[], written: Written::Flush(only) });
+        for (database, name, ..) in replica.views().filter(|(database, ..)| flushes(only, *database)) {
+            let nothing = Touched { before: Before::Whole(None), ended: None };
+            self.touched.insert((database, Name::from(name)), nothing);
+        }
+    }
+
     /// Everything may be removed.
     fn note_flush(&mut self, replica: &Replica, only: Option<u32>) {
         if only == Some(LIBRARIES) {
@@ -301,6 +314,8 @@ impl Direct<'_> {
             Written::Score(member, score) => {
                 run(database, &[b"ZADD", name, score_text(score).as_bytes(), member]);
             }
+            Written::Flush(Some(database)) => run(database, &[b"FLUSHDB"]),
+            Written::Flush(None) => run(database, &[b"FLUSHALL"]),
         }
     }
 }
@@ -431,6 +446,15 @@ pub fn apply_with_difference<'u>(
         }
         return Ok(applied);
     }
+    if let [Effect::Flush { database, .. }] = &unit.effects[..]
+        && *database != Some(LIBRARIES)
+    {
+        let applied = replica.apply(now_ms, unit)?;
+        if applied == Applied::Now {
+            difference.flush(replica, *database);
+        }
+        return Ok(applied);
+    }
     for (stamp, effect) in unit.stamped() {
         match effect {
             Effect::Key { database, name, change } => {
@@ -500,6 +524,35 @@ mod tests {
 
     fn bytes(number: u64) -> Bytes {
         number.to_string().into_bytes().into()
+    }
+
+    /// A peer that has seen everything flushes the keyspace by one request; what it had not seen is
+    /// written anew.
+    #[test]
+    fn a_flush_is_one_request() {
+        let (mut one, mut two) = (replica(1), replica(2));
+        let key = |number: u64| Name::from(number.to_string().into_bytes());
+        let fill = |transaction: &mut Transaction<'_>| {
+            (0..MANY).for_each(|number| transaction.set(0, &key(number), bytes(number), None));
+            transaction.set_add(1, &key(0), bytes(0));
+        };
+        let filled = one.execute(NOW, fill).unwrap().unwrap();
+        two.apply(NOW, &filled).unwrap();
+        let mut requests = |two: &mut Replica, database| {
+            let flush = one.execute(NOW, |transaction| transaction.flush(database)).unwrap().unwrap();
+            let mut difference = Difference::default();
+            apply_with_difference(two, NOW, &flush, &mut difference).unwrap();
+            let requests = difference.requests(two).into_iter();
+            let args = requests.map(|request| (request.database, request.args.join(&b' ')));
+            args.collect::<Vec<_>>()
+        };
+        let write = two.execute(NOW, |transaction| transaction.set(0, &key(7), bytes(8), None)).unwrap();
+        assert!(write.is_some());
+        let expected =
+            |flush: &str| [flush, "DEL 7", "SET 7 8"].map(|request| (0, request.as_bytes().to_vec()));
+        assert_eq!(requests(&mut two, Some(0)), expected("FLUSHDB"));
+        assert_eq!(requests(&mut two, None), expected("FLUSHALL"));
+        assert_eq!(two.views().count(), 1);
     }
 
     /// Of a large collection only what an effect names is looked at and written.

@@ -188,15 +188,24 @@ impl Keys {
                 }
                 !at.removes(plain.stamp)
             });
-            let others: Vec<Name> = keys.others.iter().map(|(name, _)| name.into()).collect();
-            for name in others {
-                let id = (*number, name);
-                let has_garbage = keys.change(&id.1, |key| {
-                    key.remove(at, of_keys.get(&id).map_or(&[], |seen| seen));
-                    key.has_garbage(at.rules)
-                });
-                touched.push((id, has_garbage));
-            }
+            let mut left = Vec::new();
+            keys.others.retain(|name, key| {
+                let seen = match of_keys.is_empty() {
+                    true => &[],
+                    false => of_keys.get(&(*number, name.into())).map_or(&[][..], |seen| seen),
+                };
+                key.remove(at, seen);
+                let is_left = !key.is_empty();
+                if is_left {
+                    left.push(Name::from(name));
+                }
+                if is_left || notes_all {
+                    touched.push(((*number, name.into()), key.has_garbage(at.rules)));
+                }
+                is_left
+            });
+            // What is left of them may be plain now.
+            left.iter().for_each(|name| keys.change(name, |_| ()));
         }
         self.end_visit(touched);
     }

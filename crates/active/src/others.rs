@@ -129,6 +129,21 @@ impl Others {
         }
     }
 
+    /// Changes all, and keeps only some.
+    pub fn retain(&mut self, mut keeps: impl FnMut(&[u8], &mut Key) -> bool) {
+        for bucket in &mut self.buckets {
+            let before = bucket.0.len();
+            bucket.0.retain_mut(|(_, named)| keeps(&named.name, &mut named.key));
+            if bucket.0.len() < before {
+                bucket.0.shrink_to_fit();
+            }
+            self.len -= before - bucket.0.len();
+        }
+        if self.len == 0 {
+            self.buckets = Vec::new();
+        }
+    }
+
     /// All, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &Key)> {
         self.buckets.iter().flat_map(|bucket| &bucket.0).map(|(_, named)| (&*named.name, &named.key))
@@ -178,6 +193,10 @@ mod tests {
                 let found: usize = (0..buckets).map(|one| others.of_bucket(one, buckets).count()).sum();
                 assert_eq!(found, map.len());
             }
+            let keeps = |name: &[u8]| name.last().is_some_and(|digit| digit % 2 == 0);
+            others.retain(|name, _| keeps(name));
+            map.retain(|name, _| keeps(name));
+            assert_eq!((others.len(), others.iter().count()), (map.len(), map.len()));
             map.keys().for_each(|name| others.remove(name));
             assert!(others.len() == 0 && !others.has(b"0") && others.buckets() == 0);
         }
