@@ -408,7 +408,8 @@ pub fn merge_with_difference(
     theirs: &State,
     difference: &mut Difference<'_>,
 ) -> Result<(), Refusal> {
-    for (database, name) in replica.state.keys.names().chain(theirs.keys.names()) {
+    let evicted = replica.state.keys.evicted_names();
+    for (database, name) in replica.state.keys.names().chain(theirs.keys.names()).chain(evicted) {
         match database {
             LIBRARIES => difference.touches_libraries = true,
             _ => difference.note_whole(replica, database, &Name::from(name)),
@@ -423,6 +424,18 @@ pub fn whole(replica: &Replica) -> impl Iterator<Item = OwnedRequest> {
         let mut requests = Requests::new(database);
         requests.bring(name, &None, &Some((view, until)));
         requests.all.into_iter().map(move |args| OwnedRequest { database, args })
+    })
+}
+
+/// The requests that write some keys as the shadow has them, whatever the keyspace has.
+pub fn anew(replica: &Replica, keys: &[(u32, Name)]) -> impl Iterator<Item = OwnedRequest> {
+    keys.iter().flat_map(|(database, name)| {
+        let mut requests = Requests::new(*database);
+        match shown(replica, *database, name) {
+            Some((view, until)) => requests.rewrite(name, &view, until),
+            None => requests.delete(name),
+        }
+        requests.all.into_iter().map(|args| OwnedRequest { database: *database, args })
     })
 }
 
