@@ -9,6 +9,7 @@
 //! the values with their marks, and `DEBUG DIGEST`, of the keyspace that clients see.
 
 mod crash;
+mod eviction;
 mod examples;
 mod functions;
 mod generations;

@@ -43,7 +43,7 @@ fn liar(answers: &'static [u8]) -> u16 {
             let mut line = String::new();
             while reader.read_line(&mut line).is_ok_and(|count| count > 0) {
                 if line.trim_end() == "HELLO" {
-                    let hello = format!("*5\r\n:2\r\n$40\r\n{}\r\n:9\r\n:1\r\n$3\r\n512\r\n", "a".repeat(40));
+                    let hello = format!("*5\r\n:3\r\n$40\r\n{}\r\n:9\r\n:1\r\n$3\r\n512\r\n", "a".repeat(40));
                     let _ = connection.write_all(hello.as_bytes());
                 } else if line.trim_end() == "PULL" {
                     let _ = connection.write_all(answers);

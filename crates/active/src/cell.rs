@@ -16,6 +16,7 @@
 //! is apart from it, so the engine may keep values where they are and marks elsewhere.
 
 use crate::amount::Amount;
+use crate::lost::Lost;
 use crate::rules::Rules;
 use crate::stamp::{Region, Stamp};
 use crate::stored::stored;
@@ -44,13 +45,19 @@ impl At<'_> {
 pub struct Sides<'a> {
     pub mine: &'a Vector,
     pub theirs: &'a Vector,
+    /// What the other side does not have since it has evicted it, of the present key and of keys
+    /// that it does not name any more.
+    pub lost: &'a Lost,
+    pub horizon: Stamp,
     pub rules: &'a Rules,
 }
 
 impl Sides<'_> {
     /// Whether the other side, which does not have something of this stamp, has seen it removed.
     pub fn removed_there(&self, stamp: Stamp) -> bool {
-        self.rules.merge_knows_removals && self.theirs.covers(stamp)
+        self.rules.merge_knows_removals
+            && self.theirs.covers(stamp)
+            && !(self.rules.eviction_is_no_removal && (stamp <= self.horizon || self.lost.may_have(stamp)))
     }
 
     pub fn removed_here(&self, stamp: Stamp) -> bool {
@@ -435,6 +442,24 @@ impl<V: Clone> Cell<V> {
         writes.extend(shown.map(|value| (self.mark.stamp, value)));
         self.mark.stamp = Stamp::ZERO;
         writes
+    }
+
+    /// The stamps of all that it has but increments.
+    pub(crate) fn each_stamp(&self, note: &mut dyn FnMut(Stamp)) {
+        self.stamp().into_iter().for_each(&mut *note);
+        if let Some(more) = &self.mark.more {
+            let times = more.times.0.iter().map(|(stamp, _)| *stamp);
+            more.losers.iter().map(|(stamp, _)| *stamp).chain(times).for_each(note);
+        }
+    }
+
+    /// Only what was added to it.
+    pub(crate) fn into_tallies(self) -> Cell<V> {
+        let mut cell = Cell::default();
+        if let Some(more) = self.mark.more.filter(|more| !more.tallies.is_empty()) {
+            cell.more().tallies = more.tallies;
+        }
+        cell
     }
 
     /// Whether it holds something that does not show and can go when all regions know it.

@@ -4,13 +4,16 @@
 use std::collections::hash_map::RandomState;
 use std::ops::Deref;
 
-use crate::Bytes;
-use crate::cell::{At, CellChange};
+use crate::cell::{At, CellChange, Sides};
+use crate::change::{Change, SeenAt};
+use crate::evicted::{Mark, Marks};
 use crate::key::Key;
 use crate::others::Others;
 use crate::plain::{Plain, Plains};
+use crate::rules::Rules;
 use crate::stamp::Stamp;
 use crate::value::Value;
+use crate::{Bytes, Name};
 
 /// The keys of a database. Each is in one of the two places.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +21,8 @@ pub struct Database {
     /// Strings that have been written once.
     pub plain: Plains,
     pub others: Others,
+    /// What is left of keys that are in neither, or not as a whole, since they were evicted.
+    pub evicted: Marks,
 }
 
 /// Something of a key to look at.
@@ -54,11 +59,15 @@ impl<'k> KeyRef<'k> {
 
 impl Database {
     pub fn new(hasher: &RandomState) -> Database {
-        Database { plain: Plains::new(hasher.clone()), others: Others::new(hasher.clone()) }
+        Database {
+            plain: Plains::new(hasher.clone()),
+            others: Others::new(hasher.clone()),
+            evicted: Marks::new(hasher.clone()),
+        }
     }
 
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.len() == 0 && self.evicted.is_empty()
     }
 
     pub fn get(&self, name: &[u8]) -> Option<KeyRef<'_>> {
@@ -99,10 +108,143 @@ impl Database {
         result
     }
 
+    /// The key that a mark is about, which is nowhere then.
+    fn take_marked(&mut self, name: &[u8], mark: &mut Mark) -> Key {
+        match mark.is_hidden {
+            true => std::mem::take(&mut mark.rest),
+            false => self.change(name, std::mem::take),
+        }
+    }
+
+    /// Puts it where it belongs. `run` says where a stamp's run starts.
+    fn put_marked(&mut self, name: &[u8], key: Key, mut mark: Mark, run: impl Fn(Stamp) -> Option<Stamp>) {
+        match mark.is_hidden {
+            true => {
+                mark.rest = key;
+                mark.rest.strip(&mut mark.lost);
+                mark.lost.shorten(run);
+            }
+            false => self.change(name, |there| *there = key),
+        }
+        self.evicted.set(name, &mark);
+    }
+
+    /// The keyspace has evicted a key. Nothing of it shows from now on.
+    pub fn evict(&mut self, name: &[u8], run: impl Fn(Stamp) -> Option<Stamp>) {
+        let mut mark = self.evicted.get(name).unwrap_or_default();
+        if !mark.is_hidden {
+            let key = self.take_marked(name, &mut mark);
+            mark.is_hidden = true;
+            self.put_marked(name, key, mark, run);
+        }
+    }
+
+    /// Changes a key of which something was evicted. Answers whether it holds garbage now, and
+    /// whether more shows than the client, if it was one, knows of.
+    pub fn change_evicted(
+        &mut self,
+        at: &At,
+        name: &[u8],
+        mut mark: Mark,
+        (change, is_own): (&Change, bool),
+        run: impl Fn(Stamp) -> Option<Stamp>,
+    ) -> (bool, bool) {
+        let was_hidden = mark.is_hidden;
+        let mut key = self.take_marked(name, &mut mark);
+        let had_rest = was_hidden && !key.is_empty();
+        let is_put = matches!(change, Change::String(CellChange::Put { .. }));
+        if is_put || matches!(change, Change::Remove { .. }) {
+            mark.lost.retain(|stamp| !at.removes(stamp));
+        }
+        let mut has_garbage = key.apply(at, change.clone());
+        let is_whole = is_put && mark.lost.is_exact() && mark.lost.latest() < at.stamp;
+        mark.is_hidden = was_hidden && !(is_own || is_whole || mark.lost.is_empty());
+        has_garbage |= was_hidden && !mark.is_hidden && key.has_garbage(at.rules);
+        let shows_more = is_own && had_rest && !mark.is_hidden && key.value().is_some();
+        self.put_marked(name, key, mark, run);
+        (has_garbage, shows_more)
+    }
+
+    /// Merges a key that one of the sides has evicted, and answers whether it holds garbage now.
+    pub fn merge_evicted(
+        &mut self,
+        name: &[u8],
+        others: &Database,
+        sides: &Sides,
+        run: impl Fn(Stamp) -> Option<Stamp>,
+    ) -> bool {
+        let mut mark = self.evicted.get(name).unwrap_or_default();
+        let theirs = others.evicted.get(name).unwrap_or_default();
+        let none = Key::default();
+        let in_place = others.get(name);
+        let other = if theirs.is_hidden { &theirs.rest } else { in_place.as_deref().unwrap_or(&none) };
+        let was_hidden = mark.is_hidden;
+        let mut key = self.take_marked(name, &mut mark);
+        let mut there = Vec::new();
+        other.each_stamp(&mut |stamp| there.push(stamp));
+        there.sort_unstable();
+        let is_there = |stamp: Stamp| {
+            let is_alive = match mark.lost.is_exact() {
+                true => there.binary_search(&stamp).is_ok(),
+                false => there.iter().any(|other| other.region() == stamp.region()),
+            };
+            is_alive || !sides.theirs.covers(stamp) || stamp <= sides.horizon || theirs.lost.may_have(stamp)
+        };
+        let kept: Vec<Stamp> = mark.lost.stamps().iter().copied().filter(|stamp| is_there(*stamp)).collect();
+        mark.lost.retain(|stamp| kept.contains(&stamp));
+        key.merge(other, &Sides { lost: &theirs.lost, ..*sides });
+        // What is not here either. Of a collection more than that may be wrong: what they have seen
+        // removed of it is not told.
+        let is_unknown = !theirs.lost.is_exact() && !sides.mine.includes(sides.theirs);
+        let is_new = |stamp: &Stamp| is_unknown || !sides.mine.covers(*stamp);
+        let new: Vec<Stamp> = theirs.lost.stamps().iter().copied().filter(is_new).collect();
+        mark.lost.add(new, theirs.lost.is_exact());
+        let is_older = mark.lost.is_exact() && key.is_older(mark.lost.latest());
+        mark.is_hidden = !mark.lost.is_empty() && (was_hidden || key.value().is_none() || is_older);
+        let has_garbage = match mark.is_hidden {
+            true => key.values_have_garbage(sides.rules),
+            false => key.has_garbage(sides.rules),
+        };
+        self.put_marked(name, key, mark, run);
+        has_garbage
+    }
+
+    /// FLUSH of what was evicted, once the others are done. `seen` is what it saw of increments.
+    pub fn flush_evicted<'s>(&mut self, at: &At, seen: impl Fn(&[u8]) -> &'s [SeenAt]) -> Vec<Name> {
+        let mut touched = Vec::new();
+        let names: Vec<Name> = self.evicted.names().map(Name::from).collect();
+        for name in names {
+            let Some(mut mark) = self.evicted.get(&name) else { continue };
+            mark.lost.retain(|stamp| !at.removes(stamp));
+            if mark.is_hidden {
+                mark.rest.remove(at, seen(&name));
+                mark.is_hidden = !mark.lost.is_empty();
+                let key = std::mem::take(&mut mark.rest);
+                self.put_marked(&name, key, mark, |_| None);
+                touched.push(name);
+            } else {
+                self.evicted.set(&name, &mark);
+            }
+        }
+        touched
+    }
+
+    /// Drops a key's garbage.
+    pub fn settle(&mut self, name: &[u8], rules: &Rules) {
+        match self.evicted.get(name) {
+            Some(mut mark) if mark.is_hidden => {
+                mark.rest.settle_values(rules);
+                self.evicted.set(name, &mark);
+            }
+            _ => drop(self.change(name, |key| key.settle(rules))),
+        }
+    }
+
     /// Whether a write of a string replaces all that there is of a key: nothing, or a plain string
     /// of a stamp that it covers.
     pub fn is_replaced(&self, name: &[u8], covers: impl FnOnce(Stamp) -> bool) -> bool {
         match self.plain.get(name) {
+            _ if self.evicted.has(name) => false,
             Some(had) => covers(had.stamp),
             None => !self.others.has(name),
         }

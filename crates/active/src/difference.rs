@@ -485,8 +485,10 @@ pub fn merge_with_difference<'u>(
                 }
             }
         }
-        for (database, name, _) in &changes.merged {
-            match *database {
+        let merged = changes.merged.iter().map(|(database, name, _)| (*database, name));
+        for (database, name) in merged.chain(changes.evicted.iter().map(|(database, name)| (*database, name)))
+        {
+            match database {
                 LIBRARIES => difference.touches_libraries = true,
                 database => difference.note_whole(replica, database, name),
             }
@@ -500,6 +502,18 @@ pub fn whole(replica: &Replica) -> impl Iterator<Item = OwnedRequest> {
         let mut requests = Requests::new(database);
         requests.bring(name, &None, &Some((view, until)));
         requests.all.into_iter().map(move |args| OwnedRequest { database, args })
+    })
+}
+
+/// The requests that write some keys as the shadow has them, whatever the keyspace has.
+pub fn anew(replica: &Replica, keys: &[(u32, Name)]) -> impl Iterator<Item = OwnedRequest> {
+    keys.iter().flat_map(|(database, name)| {
+        let mut requests = Requests::new(*database);
+        match shown(replica, *database, name) {
+            Some((view, until)) => requests.rewrite(name, &view, until),
+            None => requests.delete(name),
+        }
+        requests.all.into_iter().map(|args| OwnedRequest { database: *database, args })
     })
 }
 

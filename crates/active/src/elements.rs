@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::cell::{At, Cell, CellChange, Sides};
 use crate::rules::Rules;
+use crate::stamp::Stamp;
 use crate::stored::Stored;
 use crate::tally::SeenTally;
 
@@ -34,6 +35,11 @@ impl<K: Ord + Clone, V: Clone> Elements<K, V> {
     /// All that there is, in order; some of it does not show.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&K, &Cell<V>)> {
         self.0.iter()
+    }
+
+    /// The stamps of all that there is.
+    pub(crate) fn each_stamp(&self, note: &mut dyn FnMut(Stamp)) {
+        self.0.values().for_each(|cell| cell.each_stamp(note));
     }
 
     /// Changes one, and answers whether it holds garbage now.

@@ -34,6 +34,11 @@ impl HyperLogLog {
         self.additions.is_empty()
     }
 
+    /// The stamps of all that there is.
+    pub(crate) fn each_stamp(&self, note: &mut dyn FnMut(Stamp)) {
+        self.additions.iter().for_each(|one| note(one.stamp));
+    }
+
     /// Counts, and answers whether what it counted holds garbage now.
     pub fn apply(&mut self, at: &At, registers: &[(u16, u8)]) -> bool {
         let mut has_garbage = false;

@@ -14,6 +14,7 @@ use crate::Bytes;
 use crate::cell::{At, Cell, CellChange, Sides, Time, Times};
 use crate::change::{Change, Kind, SeenAt};
 use crate::ended::GivenTime;
+use crate::lost::Lost;
 use crate::plain::Plain;
 use crate::rules::Rules;
 use crate::stamp::Stamp;
@@ -173,6 +174,9 @@ impl Key {
                             Some(time) => self.change_times(|times| times.set(at, Time::At(time))),
                             None => self.forget_times(at),
                         }
+                        // A region that has evicted values of other types may not know of them.
+                        let others = self.values.iter_mut().filter(|value| value.kind() != Kind::String);
+                        others.for_each(|value| value.remove(at, &[]));
                         Change::String(CellChange::Put { value, time: None, seen })
                     }
                     change => change,
@@ -218,6 +222,22 @@ impl Key {
         self.compact(at.rules);
     }
 
+    /// The stamps of all that there is but increments and times.
+    pub(crate) fn each_stamp(&self, note: &mut dyn FnMut(Stamp)) {
+        self.values.iter().for_each(|value| value.each_stamp(note));
+    }
+
+    /// Drops what an evicted key does not keep, and notes the stamps of that.
+    pub(crate) fn strip(&mut self, lost: &mut Lost) {
+        self.values.iter_mut().for_each(|value| value.strip(lost));
+        self.values.retain(|value| !value.is_empty());
+    }
+
+    /// The string that shows is not later than another one.
+    pub(crate) fn is_older(&self, than: Stamp) -> bool {
+        matches!(self.value(), Some(Value::String(cell)) if cell.stamp().is_some_and(|stamp| stamp < than))
+    }
+
     pub fn merge(&mut self, theirs: &Key, sides: &Sides) {
         for kind in Kind::ALL {
             let find = |key: &Key| key.values.iter().position(|value| value.kind() == kind);
@@ -241,7 +261,20 @@ impl Key {
     /// Whether it holds something that does not show and can go when all regions know it. Values of
     /// other types are not among it.
     pub fn has_garbage(&self, rules: &Rules) -> bool {
-        self.times_have_garbage(rules) || self.values.iter().any(|value| value.has_garbage(rules))
+        self.times_have_garbage(rules) || self.values_have_garbage(rules)
+    }
+
+    /// The same of a key of which a part is lost: its times count, whatever there is of it.
+    pub(crate) fn values_have_garbage(&self, rules: &Rules) -> bool {
+        self.values.iter().any(|value| value.has_garbage(rules))
+    }
+
+    /// Drops that.
+    pub(crate) fn settle_values(&mut self, rules: &Rules) {
+        for value in &mut self.values {
+            value.settle(rules);
+        }
+        self.values.retain(|value| !value.is_empty());
     }
 
     /// Drops that, and answers how many things.

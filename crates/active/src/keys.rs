@@ -11,14 +11,19 @@ use crate::cell::{At, CellChange, Sides};
 use crate::change::{Change, Kind, SeenAt};
 use crate::database::{Database, KeyRef};
 use crate::effect::{Effect, FlushSeen};
+use crate::evicted::Mark;
 use crate::key::Key;
 use crate::libraries::{LIBRARIES, flushes};
 use crate::plain::Plain;
 use crate::rules::Rules;
-use crate::saving::{Out, Saving};
+use crate::saving::{MARK, Out, Saving};
+use crate::stamp::Stamp;
 use crate::stored::{Stored, load_len};
 use crate::vector::Seen;
 use crate::{Bytes, Name};
+
+/// Marks of evicted keys that are looked at to find which are old.
+const MARKS_SAMPLED: usize = 4096;
 
 /// A database and a name.
 pub type KeyId = (u32, Name);
@@ -37,6 +42,10 @@ pub struct Keys {
     saving: Option<Box<Saving>>,
     /// How often that has begun.
     savings: u64,
+    /// The latest stamp of what was evicted and is not kept any more.
+    pub horizon: Stamp,
+    /// Evicted keys of which clients here have written more than they know of.
+    revived: Vec<KeyId>,
     /// Changes so far.
     pub changes: u64,
     /// Values that were hidden behind others of another type.
@@ -52,6 +61,8 @@ pub struct Changes<'t> {
     pub new: Vec<(u32, &'t [u8], Plain<'t>)>,
     /// Other keys, as they are to be.
     pub merged: Vec<(u32, Name, Key)>,
+    /// Keys of which something was evicted on either side.
+    pub evicted: Vec<KeyId>,
     /// Keys with garbage that stay as they are.
     garbage: Vec<KeyId>,
 }
@@ -86,6 +97,9 @@ impl Keys {
         }
         let Some(key) = keys.others.get(name) else { return false };
         let adds = matches!(change, Change::String(_));
+        if keys.evicted.has(name) {
+            return false;
+        }
         key.only().is_some_and(|value| value.is_replaced(change, seen)) && !(adds && key.has_times())
     }
 
@@ -134,13 +148,25 @@ impl Keys {
         self.garbage_order.insert(entry);
     }
 
-    pub fn apply(&mut self, at: &At, effect: &Effect) {
+    /// Applies an effect, of a client here or not. `run` says where a stamp's run starts.
+    pub fn apply(&mut self, at: &At, effect: &Effect, is_own: bool, run: impl Fn(Stamp) -> Option<Stamp>) {
         match effect {
             Effect::Key { database, name, change } => {
                 let hasher = &self.hasher;
                 let keys = self.all.entry(*database).or_insert_with(|| Database::new(hasher));
                 if let Some(saving) = self.saving.as_mut().filter(|_| at.rules.saves_before_changes) {
                     saving.before(*database, keys, name);
+                }
+                if let Some(mark) = keys.evicted.get(name) {
+                    let change = (change, is_own);
+                    let (has_garbage, shows_more) = keys.change_evicted(at, name, mark, change, run);
+                    if shows_more {
+                        self.revived.push((*database, name.clone()));
+                    }
+                    if keys.is_empty() {
+                        self.all.remove(database);
+                    }
+                    return self.note(*database, name, has_garbage);
                 }
                 if let Change::String(change) = change
                     && keys.write_plain(at, name, change)
@@ -206,6 +232,10 @@ impl Keys {
             });
             // What is left of them may be plain now.
             left.iter().for_each(|name| keys.change(name, |_| ()));
+            let of_name =
+                |name: &[u8]| of_keys.get(&(*number, Name::from(name))).map_or(&[][..], |seen| &seen[..]);
+            let evicted = keys.flush_evicted(at, of_name);
+            touched.extend(evicted.into_iter().map(|name| ((*number, name), true)));
         }
         self.end_visit(touched);
     }
@@ -226,6 +256,13 @@ impl Keys {
         for number in numbers {
             let mine = self.all.get(&number).unwrap_or(&none);
             let other = theirs.all.get(&number);
+            // Libraries are not evicted.
+            let horizon = if number == LIBRARIES { Stamp::ZERO } else { theirs.horizon };
+            let sides = &Sides { horizon, ..*sides };
+            let evicted =
+                mine.evicted.names().chain(other.into_iter().flat_map(|other| other.evicted.names()));
+            let evicted: BTreeSet<Name> = evicted.map(Name::from).collect();
+            let is_left = |name: &[u8]| evicted.is_empty() || !evicted.contains(name);
             let mut merge = |name: &[u8]| {
                 let before = mine.get(name);
                 let mut key = before.as_deref().cloned().unwrap_or_default();
@@ -237,30 +274,35 @@ impl Keys {
                     changes.garbage.push((number, name.into()));
                 }
             };
-            mine.others.iter().for_each(|(name, _)| merge(name));
+            let here = mine.others.iter().map(|(name, _)| name);
+            here.filter(|name| is_left(name)).for_each(&mut merge);
             let removed = mine.plain.iter().filter(|(_, plain)| sides.removed_there(plain.stamp));
             let is_gone = |name: &[u8]| other.is_none_or(|other| other.get(name).is_none());
-            removed.map(|(name, _)| name).filter(|name| is_gone(name)).for_each(&mut merge);
-            let Some(other) = other else { continue };
-            let news = other.others.iter().map(|(name, _)| name);
-            news.filter(|name| !mine.others.has(name)).for_each(&mut merge);
-            for (name, plain) in other.plain.iter() {
-                match mine.plain.get(name) {
-                    Some(had) if had == plain => {}
-                    Some(_) => merge(name),
-                    None if mine.others.has(name) || sides.removed_here(plain.stamp) => {}
-                    None => new.push((number, name, plain)),
+            let removed = removed.map(|(name, _)| name).filter(|name| is_gone(name));
+            removed.filter(|name| is_left(name)).for_each(&mut merge);
+            if let Some(other) = other {
+                let there = other.others.iter().map(|(name, _)| name);
+                there.filter(|name| !mine.others.has(name) && is_left(name)).for_each(&mut merge);
+                for (name, plain) in other.plain.iter().filter(|(name, _)| is_left(name)) {
+                    match mine.plain.get(name) {
+                        Some(had) if had == plain => {}
+                        Some(_) => merge(name),
+                        None if mine.others.has(name) || sides.removed_here(plain.stamp) => {}
+                        None => new.push((number, name, plain)),
+                    }
                 }
             }
+            changes.evicted.extend(evicted.into_iter().map(|name| (number, name)));
         }
         changes.new = new;
         changes
     }
 
-    pub fn merge(&mut self, changes: Changes, rules: &Rules) {
+    pub fn merge(&mut self, changes: Changes, theirs: &Keys, sides: &Sides) {
         self.saving = None;
-        let Changes { new, merged, garbage } = changes;
-        let hasher = &self.hasher;
+        self.horizon = self.horizon.max(theirs.horizon);
+        let Changes { new, merged, evicted, garbage } = changes;
+        let (none, hasher) = (Database::default(), &self.hasher);
         for (number, name, plain) in new {
             let keys = self.all.entry(number).or_insert_with(|| Database::new(hasher));
             keys.plain.put(name, plain);
@@ -269,8 +311,20 @@ impl Keys {
         let mut touched: Vec<(KeyId, bool)> = garbage.into_iter().map(|id| (id, true)).collect();
         for (number, name, key) in merged {
             let keys = self.all.entry(number).or_insert_with(|| Database::new(hasher));
-            let has_garbage = key.has_garbage(rules);
+            let has_garbage = key.has_garbage(sides.rules);
             keys.change(&name, |there| *there = key);
+            touched.push(((number, name), has_garbage));
+        }
+        let run = |stamp| {
+            let run = sides.mine.run_of(stamp).or_else(|| sides.theirs.run_of(stamp));
+            run.map(|run| run.start)
+        };
+        for (number, name) in evicted {
+            let horizon = if number == LIBRARIES { Stamp::ZERO } else { theirs.horizon };
+            let sides = Sides { horizon, ..*sides };
+            let keys = self.all.entry(number).or_insert_with(|| Database::new(hasher));
+            let others = theirs.all.get(&number).unwrap_or(&none);
+            let has_garbage = keys.merge_evicted(&name, others, &sides, run);
             touched.push(((number, name), has_garbage));
         }
         self.end_visit(touched);
@@ -290,7 +344,7 @@ impl Keys {
             if let Some(saving) = self.saving.as_mut().filter(|_| rules.saves_before_changes) {
                 saving.before(*database, keys, name);
             }
-            keys.change(name, |key| key.settle(rules));
+            keys.settle(name, rules);
             if keys.is_empty() {
                 self.all.remove(database);
             }
@@ -313,6 +367,8 @@ impl Keys {
             // Plain strings have none.
             let with_garbage = keys.others.iter().filter(|(_, key)| key.has_garbage(rules));
             self.garbage.extend(with_garbage.map(|(name, _)| ((*database, name.into()), self.changes)));
+            let evicted = keys.evicted.iter().filter(|(_, mark)| mark.rest.values_have_garbage(rules));
+            self.garbage.extend(evicted.map(|(name, _)| ((*database, name.into()), self.changes)));
         }
         self.garbage_order = self.garbage.iter().map(|(id, number)| (*number, id.clone())).collect();
     }
@@ -323,6 +379,7 @@ impl Keys {
         let mut end = Vec::new();
         self.changes.store(&mut end);
         self.type_conflicts.store(&mut end);
+        self.horizon.store(&mut end);
         self.begin(Out::State { bytes: before, end })
     }
 
@@ -353,19 +410,97 @@ impl Keys {
         self.saving = None;
     }
 
-    /// Reads what was written.
-    pub fn load(from: &mut &[u8]) -> Option<Keys> {
+    /// Reads what was written, or what an older server wrote, which had no marks.
+    pub fn load(from: &mut &[u8], has_marks: bool) -> Option<Keys> {
         let mut keys = Keys::default();
         for _ in 0..load_len(from)? {
+            let is_mark = has_marks && u8::load(from)? == MARK;
             let (number, name) = (u32::load(from)?, Bytes::load(from)?);
-            let loaded = Key::load(from)?;
             let hasher = &keys.hasher;
             let database = keys.all.entry(number).or_insert_with(|| Database::new(hasher));
-            database.change(&name, |key| *key = loaded);
+            match is_mark {
+                true => database.evicted.set(&name, &Mark::load(from)?),
+                false => {
+                    let loaded = Key::load(from)?;
+                    database.change(&name, |key| *key = loaded);
+                }
+            }
         }
         keys.all.retain(|_, keys| !keys.is_empty());
         (keys.changes, keys.type_conflicts) = (u64::load(from)?, u64::load(from)?);
+        if has_marks {
+            keys.horizon = Stamp::load(from)?;
+        }
         Some(keys)
+    }
+
+    /// What is left of a key that was evicted, if nothing has been written to it here since.
+    pub(crate) fn hidden(&self, database: u32, name: &[u8]) -> Option<Key> {
+        let mark = self.all.get(&database)?.evicted.get(name)?;
+        mark.is_hidden.then_some(mark.rest)
+    }
+
+    /// Whether something of a key was evicted here and has not been written anew.
+    pub fn is_evicted(&self, database: u32, name: &[u8]) -> bool {
+        self.all.get(&database).is_some_and(|keys| keys.evicted.has(name))
+    }
+
+    /// Names of keys of which something was evicted.
+    pub fn evicted_names(&self) -> impl Iterator<Item = (u32, &[u8])> {
+        self.all.iter().flat_map(|(database, keys)| keys.evicted.names().map(|name| (*database, name)))
+    }
+
+    pub fn evicted_len(&self) -> usize {
+        self.all.values().map(|keys| keys.evicted.len()).sum()
+    }
+
+    /// What is left of keys that were evicted.
+    pub(crate) fn all_hidden(&self) -> impl Iterator<Item = (u32, &[u8], Key)> {
+        self.all.iter().flat_map(|(database, keys)| {
+            let hidden = keys.evicted.iter().filter(|(_, mark)| mark.is_hidden);
+            hidden.map(|(name, mark)| (*database, name, mark.rest))
+        })
+    }
+
+    /// The keyspace has evicted a key.
+    pub fn evict(&mut self, database: u32, name: &Name, rules: &Rules, run: impl Fn(Stamp) -> Option<Stamp>) {
+        let Some(keys) = self.all.get_mut(&database) else { return };
+        if let Some(saving) = self.saving.as_mut().filter(|_| rules.saves_before_changes) {
+            saving.before(database, keys, name);
+        }
+        keys.evict(name, run);
+        self.changes += 1;
+    }
+
+    /// Evicted keys of which more shows than a client here knows of that has written them.
+    pub fn take_revived(&mut self) -> Vec<KeyId> {
+        std::mem::take(&mut self.revived)
+    }
+
+    pub fn has_revived(&self) -> bool {
+        !self.revived.is_empty()
+    }
+
+    /// If there are more marks of evicted keys than that, drops about half of those that can be
+    /// dropped, the oldest.
+    pub fn limit_marks(&mut self, most: usize) {
+        if self.evicted_len() <= most {
+            return;
+        }
+        let samples = self.all.values().flat_map(|keys| keys.evicted.sample(MARKS_SAMPLED));
+        let mut samples: Vec<Stamp> = samples.collect();
+        if samples.is_empty() {
+            return;
+        }
+        let middle = samples.len() / 2;
+        let (_, horizon, _) = samples.select_nth_unstable(middle);
+        self.horizon = self.horizon.max(*horizon);
+        // A saving would miss them.
+        self.saving = None;
+        for keys in self.all.values_mut() {
+            keys.evicted.drop_until(self.horizon);
+        }
+        self.all.retain(|_, keys| !keys.is_empty());
     }
 
     /// Whether a key holds garbage that nobody keeps in mind. Never; tests ask.

@@ -50,10 +50,12 @@ pub mod wire;
 
 mod database;
 mod ended;
+mod evicted;
 mod items;
 mod keys;
 mod linear;
 mod local;
+mod lost;
 mod others;
 mod packed;
 mod plain;

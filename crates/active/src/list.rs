@@ -121,6 +121,13 @@ impl List {
         self.items.is_empty()
     }
 
+    /// The stamps of all that there is.
+    pub(crate) fn each_stamp(&self, note: &mut dyn FnMut(Stamp)) {
+        for item in self.items.iter() {
+            if item.is_plain() { note(item.own_stamp()) } else { item.cell().each_stamp(note) }
+        }
+    }
+
     pub fn values(&self) -> impl Iterator<Item = &Bytes> {
         self.items.iter().map(Item::shown)
     }

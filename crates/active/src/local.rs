@@ -11,6 +11,7 @@ use crate::cell::{At, Cell, CellChange, Time};
 use crate::change::Change;
 use crate::database::{KeyRef, ValueRef};
 use crate::effect::{Effect, Effects, FlushSeen, Unit};
+use crate::key::Key;
 use crate::libraries::flushes;
 use crate::place::Side;
 use crate::replica::{Refusal, Replica};
@@ -69,13 +70,15 @@ impl Transaction<'_> {
         let seen = Seen { others: &replica.state.vector, own };
         let lost = std::cell::Cell::new(0);
         let at = At { stamp: self.next, seen, rules: &replica.settings.rules, lost: &lost };
-        replica.state.keys.apply(&at, &effect);
+        let (vector, own_run) = (&replica.state.vector, replica.run);
+        let starts = |stamp| Some(vector.run_of(stamp).map_or(own_run, |run| run.start));
+        replica.state.keys.apply(&at, &effect, true, starts);
         replica.review(&effect);
         self.next = self.next.plus(effect.stamps());
         self.effects.push(effect);
     }
 
-    fn change(&mut self, database: u32, name: &Name, change: Change) {
+    pub(crate) fn change(&mut self, database: u32, name: &Name, change: Change) {
         self.effect(Effect::Key { database, name: name.clone(), change });
     }
 
@@ -88,6 +91,37 @@ impl Transaction<'_> {
         self.replica.view(database, name)
     }
 
+    /// The keyspace has evicted a key: no other region hears of it.
+    pub fn evict(&mut self, database: u32, name: &Name) {
+        if self.value(database, name).is_none() {
+            return;
+        }
+        if !self.replica.settings.rules.eviction_is_no_removal {
+            return self.remove(database, name);
+        }
+        let replica = &mut *self.replica;
+        let (vector, own_run) = (&replica.state.vector, replica.run);
+        let starts = |stamp| Some(vector.run_of(stamp).map_or(own_run, |run| run.start));
+        replica.state.keys.evict(database, name, &replica.settings.rules, starts);
+        replica.review_key(database, name);
+    }
+
+    /// What is left of an evicted key that is not there.
+    fn rest(&self, database: u32, name: &Name) -> Option<Key> {
+        self.replica.state.keys.hidden(database, name)
+    }
+
+    /// Whether others may have more of a key than is known here.
+    fn may_have_lost(&self, database: u32, name: &Name) -> bool {
+        self.replica.state.keys.horizon > Stamp::ZERO || self.replica.is_evicted(database, name)
+    }
+
+    /// Whether an evicted key, which is not there, is known all the same: what a client adds to it
+    /// is not all that shows then. Tests ask.
+    pub fn keeps_rest(&self, database: u32, name: &Name) -> bool {
+        self.rest(database, name).is_some_and(|rest| rest.value().is_some())
+    }
+
     /// Before a write to a key: removes what is hidden of it, or left of it if it is not there.
     fn prepare(&mut self, database: u32, name: &Name) {
         let rules = self.replica.settings.rules;
@@ -96,6 +130,8 @@ impl Transaction<'_> {
             Some(key) if self.value(database, name).is_some() => {
                 key.losers().map(|loser| Change::Clear { kind: loser.kind(), seen: loser.seen() }).collect()
             }
+            // Others still have what was evicted.
+            None if self.may_have_lost(database, name) => Vec::new(),
             key if rules.clears_before_creating => {
                 vec![Change::Remove { seen: key.map_or_else(Vec::new, |key| key.seen()) }]
             }
@@ -107,7 +143,13 @@ impl Transaction<'_> {
     /// SET and all that writes a whole string; `time` is its time to live, a kept one as well.
     pub fn set(&mut self, database: u32, name: &Name, value: Bytes, time: Option<u64>) {
         let is_string = || matches!(self.value(database, name).as_deref(), Some(Value::String(_)));
-        let seen = if self.replica.is_plain(database, name) || self.replica.key(database, name).is_none() {
+        let seen = if self.replica.is_evicted(database, name) {
+            let rest = self.rest(database, name);
+            let seen = rest.or_else(|| self.replica.key(database, name).map(|key| key.clone()));
+            let seen = seen.map_or_else(Vec::new, |key| key.seen());
+            self.change(database, name, Change::Remove { seen });
+            Vec::new()
+        } else if self.replica.is_plain(database, name) || self.replica.key(database, name).is_none() {
             Vec::new()
         } else if is_string() {
             self.prepare(database, name);
@@ -146,9 +188,12 @@ impl Transaction<'_> {
 
     /// FLUSHDB, or FLUSHALL without a database.
     pub fn flush(&mut self, database: Option<u32>) {
-        let keys = self.replica.state.keys.iter().filter(|(number, ..)| flushes(database, *number));
-        let of_key = keys.flat_map(|(database, name, key)| {
-            key.seen().into_iter().map(move |at| FlushSeen { database, name: name.into(), at })
+        let keys = self.replica.state.keys.iter().map(|(number, name, key)| (number, name, key.seen()));
+        let evicted = self.replica.state.keys.all_hidden();
+        let evicted = evicted.map(|(number, name, rest)| (number, name, rest.seen()));
+        let keys = keys.chain(evicted).filter(|(number, ..)| flushes(database, *number));
+        let of_key = keys.flat_map(|(database, name, seen)| {
+            seen.into_iter().map(move |at| FlushSeen { database, name: name.into(), at })
         });
         let mut seen: Vec<FlushSeen> = of_key.collect();
         seen.sort_by(|one, other| (one.database, &one.name).cmp(&(other.database, &other.name)));
@@ -176,7 +221,9 @@ impl Transaction<'_> {
     /// HINCRBY and HINCRBYFLOAT; false as for [`Transaction::increment`].
     pub fn hash_increment(&mut self, database: u32, name: &Name, field: Bytes, by: Amount) -> bool {
         self.prepare(database, name);
-        if !self.shows(database, name, &field) {
+        // What was evicted of it is not removed elsewhere.
+        let is_known = self.hash_cell(database, name, &field).is_some();
+        if !self.shows(database, name, &field) && (is_known || !self.may_have_lost(database, name)) {
             self.hash_remove(database, name, field.clone());
         }
         let cell = self.hash_cell(database, name, &field).unwrap_or_default();
@@ -201,7 +248,9 @@ impl Transaction<'_> {
 
     /// What a write of a hash's field is to say that it saw of increments.
     fn seen_of_field(&self, database: u32, name: &Name, field: &[u8]) -> Vec<SeenTally> {
-        match self.value(database, name).as_deref() {
+        let rest = self.rest(database, name);
+        let value = self.value(database, name);
+        match value.as_deref().or_else(|| rest.as_ref()?.value()) {
             Some(Value::Hash(hash)) => hash.seen(field),
             _ => Vec::new(),
         }
@@ -209,7 +258,9 @@ impl Transaction<'_> {
 
     /// The same of a sorted set's member.
     fn seen_of_member(&self, database: u32, name: &Name, member: &[u8]) -> Vec<SeenTally> {
-        match self.value(database, name).as_deref() {
+        let rest = self.rest(database, name);
+        let value = self.value(database, name);
+        match value.as_deref().or_else(|| rest.as_ref()?.value()) {
             Some(Value::SortedSet(set)) => set.seen(member),
             _ => Vec::new(),
         }
@@ -259,7 +310,8 @@ impl Transaction<'_> {
     /// ZINCRBY; false as for [`Transaction::increment`].
     pub fn sorted_set_increment(&mut self, database: u32, name: &Name, member: Bytes, by: Amount) -> bool {
         self.prepare(database, name);
-        if !self.shows(database, name, &member) {
+        let is_known = self.sorted_set_cell(database, name, &member).is_some();
+        if !self.shows(database, name, &member) && (is_known || !self.may_have_lost(database, name)) {
             self.sorted_set_remove(database, name, member.clone());
         }
         let cell = self.sorted_set_cell(database, name, &member).unwrap_or_default();

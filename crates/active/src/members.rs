@@ -344,6 +344,28 @@ impl<V: Packed> Members<V> {
         others.for_each(|(name, other)| add(&name, take_other(&other)));
     }
 
+    /// The stamps of all that there is but increments.
+    pub(crate) fn each_stamp(&self, note: &mut dyn FnMut(Stamp)) {
+        for entry in self.entries() {
+            match stamp_of(&entry) {
+                Some(stamp) => note(stamp),
+                None => cell_of::<V>(&entry).each_stamp(note),
+            }
+        }
+    }
+
+    /// Only what was added to elements.
+    pub(crate) fn only_tallies(&self) -> Members<V> {
+        let mut members = Members::default();
+        for (element, cell) in self.iter_marked() {
+            let cell = cell.into_tallies();
+            if !cell.is_empty() {
+                members.put(&element, cell);
+            }
+        }
+        members
+    }
+
     pub fn is_live(&self) -> bool {
         self.any_shows(|_| true)
     }

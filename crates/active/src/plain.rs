@@ -10,6 +10,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 
 use braid_base::prefetch::prefetch;
+use smallvec::SmallVec;
 
 use crate::linear;
 use crate::packed::{Entry, Place};
@@ -125,19 +126,17 @@ impl Plains {
 
     /// Adds a string, or replaces the one of its name.
     pub fn put(&mut self, name: &[u8], plain: Plain<'_>) {
-        let mut content = [0; 2 * WORD + LEN_MAX];
-        content[..WORD].copy_from_slice(&plain.stamp.word().to_le_bytes());
-        let mut len = WORD;
+        // Only marks of evicted keys may be longer.
+        let mut content = SmallVec::<[u8; 2 * LEN_MAX]>::new();
+        content.extend_from_slice(&plain.stamp.word().to_le_bytes());
         if let Some(time) = plain.time {
-            content[len..len + WORD].copy_from_slice(&time.to_le_bytes());
-            len += WORD;
+            content.extend_from_slice(&time.to_le_bytes());
         }
-        content[len..len + plain.value.len()].copy_from_slice(plain.value);
-        len += plain.value.len();
+        content.extend_from_slice(plain.value);
         if self.blocks.is_empty() {
             self.blocks.push(Block::default());
         }
-        let entry = Entry { name, is_marked: plain.time.is_some(), content: &content[..len] };
+        let entry = Entry { name, is_marked: plain.time.is_some(), content: &content };
         let (block, place) = self.find(name);
         self.last.get_mut().place = self.blocks[block].put_at(&place, entry);
         if !place.is_there {

@@ -12,7 +12,6 @@
 
 use std::cell::Cell;
 
-use crate::Bytes;
 use crate::cell::{At, Sides};
 use crate::change::{Change, Kind};
 use crate::clock::{Clock, TooFarAhead};
@@ -21,6 +20,7 @@ use crate::effect::{Effect, Effects, Unit};
 use crate::ended::Ended;
 use crate::keys::{Changes, Keys};
 use crate::libraries::LIBRARIES;
+use crate::lost::Lost;
 use crate::rules::Rules;
 use crate::stability::Stability;
 use crate::stamp::{REGIONS, Region, Stamp};
@@ -28,6 +28,7 @@ use crate::stored::Stored;
 use crate::value::Value;
 use crate::vector::{Run, Seen, Vector};
 use crate::view::{View, digest};
+use crate::{Bytes, Name};
 
 /// Stamps that a unit may take; a replica needs as many below its ceiling.
 pub const STAMPS_OF_A_UNIT: u64 = 1 << 24;
@@ -85,8 +86,8 @@ impl State {
     }
 
     /// Reads what a saver has written.
-    pub(crate) fn load(from: &mut &[u8]) -> Option<State> {
-        Some(State { vector: Vector::load(from)?, keys: Keys::load(from)? })
+    pub(crate) fn load(from: &mut &[u8], has_marks: bool) -> Option<State> {
+        Some(State { vector: Vector::load(from)?, keys: Keys::load(from, has_marks)? })
     }
 }
 
@@ -319,7 +320,9 @@ impl Replica {
         for (stamp, effect) in unit.stamped() {
             let own = Run { start: run.start, last: stamp.before() };
             let at = At { stamp, seen: Seen { others: &unit.seen, own }, rules: &rules, lost: &lost };
-            self.state.keys.apply(&at, effect);
+            // What is lost has been applied before, or is of this run.
+            let starts = |stamp| Some(self.state.vector.run_of(stamp).map_or(run.start, |run| run.start));
+            self.state.keys.apply(&at, effect, is_own, starts);
             self.review(effect);
         }
         self.state.vector.add(Run { start: run.start, last });
@@ -335,7 +338,7 @@ impl Replica {
         }
     }
 
-    fn review_key(&mut self, database: u32, name: &[u8]) {
+    pub(crate) fn review_key(&mut self, database: u32, name: &[u8]) {
         if self.ended.of(database, name).is_none() {
             return;
         }
@@ -375,10 +378,16 @@ impl Replica {
             }
         }
         let rules = self.settings.rules;
-        let sides = Sides { mine: &self.state.vector, theirs: &theirs.vector, rules: &rules };
+        let sides = Sides {
+            mine: &self.state.vector,
+            theirs: &theirs.vector,
+            lost: &Lost::none(),
+            horizon: Stamp::ZERO,
+            rules: &rules,
+        };
         let changes = self.state.keys.changes_by(&theirs.keys, &sides);
         note(self, &changes);
-        self.state.keys.merge(changes, &rules);
+        self.state.keys.merge(changes, &theirs.keys, &sides);
         self.review_all();
         self.state.vector.join(&theirs.vector);
         self.observe(theirs.vector.latest());
@@ -426,6 +435,56 @@ impl Replica {
     /// Goes on with that.
     pub fn collect_more_garbage(&mut self) -> bool {
         self.state.keys.settle(self.stable, SETTLED_AT_ONCE, &self.settings.rules)
+    }
+
+    /// Whether something of a key was evicted here and has not been written anew.
+    pub fn is_evicted(&self, database: u32, name: &[u8]) -> bool {
+        self.state.keys.is_evicted(database, name)
+    }
+
+    /// Keys of which something was evicted and has not been written anew.
+    pub fn evicted(&self) -> usize {
+        self.state.keys.evicted_len()
+    }
+
+    /// Their names.
+    pub fn evicted_names(&self) -> impl Iterator<Item = (u32, Name)> {
+        self.state.keys.evicted_names().map(|(database, name)| (database, name.into()))
+    }
+
+    /// Marks of evicted keys that are kept, about; see [`crate::evicted`].
+    pub fn limit_marks(&mut self, most: usize) {
+        self.state.keys.limit_marks(most);
+    }
+
+    /// Numbers that were evicted and that clients here have since added to, not knowing of more:
+    /// the keyspace is to get what shows of them now.
+    pub fn take_revived(&mut self) -> Vec<(u32, Name)> {
+        self.state.keys.take_revived()
+    }
+
+    /// Whether there are such.
+    pub fn has_revived(&self) -> bool {
+        self.state.keys.has_revived()
+    }
+
+    /// Evicted keys whose times have come and are this region's: it removes them.
+    pub fn end_evicted(&mut self, now_ms: u64) -> Result<Option<Unit>, Refusal> {
+        let rules = self.settings.rules;
+        let is_due = |key: &crate::key::Key| {
+            key.time(&rules).is_some_and(|(giver, until)| until <= now_ms && self.expires(giver))
+        };
+        let due = self.state.keys.all_hidden().filter(|(_, _, key)| is_due(key));
+        let mut due: Vec<(u32, Name, Change)> = due
+            .map(|(database, name, key)| (database, name.into(), Change::Remove { seen: key.seen() }))
+            .collect();
+        // The same history for a seed, always.
+        due.sort_by(|one, other| (one.0, &one.1).cmp(&(other.0, &other.1)));
+        self.execute(now_ms, |transaction| {
+            for (database, name, change) in due {
+                transaction.change(database, &name, change);
+            }
+        })
     }
 
     /// Begins to save the state as it is now; a saving that goes on ends.

@@ -45,6 +45,8 @@ pub struct Rules {
     pub one_region_expires: bool,
     /// While a state is saved, keys are written before they change.
     pub saves_before_changes: bool,
+    /// What a region has evicted is removed nowhere.
+    pub eviction_is_no_removal: bool,
 }
 
 impl Default for Rules {
@@ -70,6 +72,7 @@ impl Default for Rules {
             longest_time_wins: true,
             one_region_expires: true,
             saves_before_changes: true,
+            eviction_is_no_removal: true,
         }
     }
 }

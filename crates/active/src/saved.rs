@@ -10,8 +10,10 @@ use braid_base::crc::crc64;
 
 use crate::replica::{Replica, State};
 
-/// The version that is written and read.
-pub const VERSION: u8 = 3;
+/// The version that is written.
+pub const VERSION: u8 = 4;
+/// One that is read as well: without marks of evicted keys.
+const WITHOUT_MARKS: u8 = 3;
 const MAGIC: &[u8] = b"BRAIDAAS";
 /// Mark and version.
 const HEAD: usize = MAGIC.len() + 1;
@@ -141,6 +143,7 @@ enum Next {
 #[derive(Debug)]
 pub struct Loader {
     next: Next,
+    version: u8,
     /// Of what is read next.
     buffer: Vec<u8>,
     content: Vec<u8>,
@@ -148,7 +151,7 @@ pub struct Loader {
 
 impl Default for Loader {
     fn default() -> Loader {
-        Loader { next: Next::Head, buffer: Vec::new(), content: Vec::new() }
+        Loader { next: Next::Head, version: VERSION, buffer: Vec::new(), content: Vec::new() }
     }
 }
 
@@ -189,8 +192,9 @@ impl Loader {
                     if !is_whole {
                         return Ok(false);
                     }
-                    if self.buffer[MAGIC.len()] != VERSION {
-                        return Err(SavedError::Version(self.buffer[MAGIC.len()]));
+                    self.version = self.buffer[MAGIC.len()];
+                    if self.version != VERSION && self.version != WITHOUT_MARKS {
+                        return Err(SavedError::Version(self.version));
                     }
                     self.buffer.clear();
                     self.next = Next::Len;
@@ -218,7 +222,7 @@ impl Loader {
             return Err(SavedError::Short);
         }
         let mut left = &self.content[..];
-        let state = State::load(&mut left).ok_or(SavedError::Damaged)?;
+        let state = State::load(&mut left, self.version != WITHOUT_MARKS).ok_or(SavedError::Damaged)?;
         match left.len() {
             0 => Ok(state),
             more => Err(SavedError::Trailing(more)),

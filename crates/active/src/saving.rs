@@ -57,6 +57,7 @@ impl Written {
 struct Progress {
     plain: Written,
     others: Written,
+    evicted: Written,
 }
 
 /// See the module.
@@ -89,6 +90,7 @@ impl Out {
     fn key(&mut self, number: u32, name: &[u8], key: &Key) {
         match self {
             Out::State { bytes, .. } => {
+                bytes.push(KEY);
                 store_name(number, name, bytes);
                 key.store(bytes);
             }
@@ -104,6 +106,7 @@ impl Out {
         for (name, plain) in keys.plain.of_block(block, then) {
             match self {
                 Out::State { bytes, .. } => {
+                    bytes.push(KEY);
                     store_name(number, name, bytes);
                     Key::store_plain(plain, bytes);
                 }
@@ -115,6 +118,15 @@ impl Out {
     fn bucket(&mut self, number: u32, keys: &Database, bucket: usize, then: usize) {
         for (name, key) in keys.others.of_bucket(bucket, then) {
             self.key(number, name, key);
+        }
+    }
+
+    fn marks(&mut self, number: u32, keys: &Database, block: usize, then: usize) {
+        let Out::State { bytes, .. } = self else { return };
+        for (name, mark) in keys.evicted.of_block(block, then) {
+            bytes.push(MARK);
+            store_name(number, name, bytes);
+            mark.store(bytes);
         }
     }
 
@@ -135,6 +147,10 @@ impl Out {
     }
 }
 
+/// What comes next: a key, or the mark of an evicted one.
+const KEY: u8 = 0;
+pub(crate) const MARK: u8 = 1;
+
 fn store_name(database: u32, name: &[u8], out: &mut Vec<u8>) {
     database.store(out);
     store_len(name.len(), out);
@@ -145,11 +161,12 @@ impl Saving {
     /// Begins; of a state `out` has what comes before the keys.
     pub fn new(number: u64, all: &BTreeMap<u32, Database>, mut out: Out) -> Saving {
         if let Out::State { bytes, .. } = &mut out {
-            store_len(all.values().map(Database::len).sum(), bytes);
+            store_len(all.values().map(|keys| keys.len() + keys.evicted.len()).sum(), bytes);
         }
         let begin = |keys: &Database| Progress {
             plain: Written::new(keys.plain.blocks()),
             others: Written::new(keys.others.buckets()),
+            evicted: Written::new(keys.evicted.blocks()),
         };
         let databases = all.iter().map(|(number, keys)| (*number, begin(keys))).collect();
         Saving { number, databases, out }
@@ -157,7 +174,7 @@ impl Saving {
 
     /// A key is about to change.
     pub fn before(&mut self, number: u32, keys: &Database, name: &[u8]) {
-        let Some(Progress { plain, others }) = self.databases.get_mut(&number) else { return };
+        let Some(Progress { plain, others, evicted }) = self.databases.get_mut(&number) else { return };
         if plain.buckets > 0 {
             let block = keys.plain.block_among(name, plain.buckets);
             if plain.take(block) {
@@ -168,6 +185,12 @@ impl Saving {
             let bucket = keys.others.bucket_among(name, others.buckets);
             if others.take(bucket) {
                 self.out.bucket(number, keys, bucket, others.buckets);
+            }
+        }
+        if evicted.buckets > 0 {
+            let block = keys.evicted.block_among(name, evicted.buckets);
+            if evicted.take(block) {
+                self.out.marks(number, keys, block, evicted.buckets);
             }
         }
     }
@@ -185,6 +208,8 @@ impl Saving {
                 self.out.plain_block(number, keys, block, progress.plain.buckets);
             } else if let Some(bucket) = progress.others.take_next() {
                 self.out.bucket(number, keys, bucket, progress.others.buckets);
+            } else if let Some(block) = progress.evicted.take_next() {
+                self.out.marks(number, keys, block, progress.evicted.buckets);
             } else {
                 entry.remove();
             }

@@ -33,7 +33,7 @@ impl Region {
 }
 
 /// A moment of a region's clock; see the module.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Stamp(u64);
 
 impl Stamp {

@@ -140,6 +140,18 @@ impl Group {
 }
 
 impl Stream {
+    /// The stamps of all that there is.
+    pub(crate) fn each_stamp(&self, note: &mut dyn FnMut(Stamp)) {
+        self.last.each_stamp(note);
+        self.entries.each_stamp(note);
+        for group in self.groups.values().flatten() {
+            note(group.created);
+            note(group.delivered.0);
+            group.pending.each_stamp(note);
+            group.consumers.each_stamp(note);
+        }
+    }
+
     /// The entries that show.
     pub fn entries(&self) -> impl DoubleEndedIterator<Item = (Id, &Fields)> {
         self.entries.iter().filter_map(|(id, cell)| Some((*id, cell.base()?)))

@@ -52,7 +52,7 @@ fn number(text: &[u8]) -> Result<i64, Reason> {
 }
 
 /// `ACTIVE.EVICTED key [key ...]`: the keyspace has given up keys for memory. They stay with the
-/// peers and in the shadow, and come back when they are written.
+/// peers, see [`crate::evicted`].
 pub const EVICTED: &[u8] = b"ACTIVE.EVICTED";
 /// `ACTIVE.EXPIRED key [element ...]`: times have come, and the keyspace has removed the key, or
 /// elements of it.

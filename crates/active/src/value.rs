@@ -8,13 +8,18 @@ use crate::ended::{EndedOfKey, GivenTime};
 use crate::hash::Hash;
 use crate::hyperloglog::HyperLogLog;
 use crate::list::List;
+use crate::lost::Lost;
 use crate::rules::Rules;
 use crate::set::Set;
 use crate::sorted_set::SortedSet;
+use crate::stamp::Stamp;
 use crate::stored::Stored;
 use crate::stream::Stream;
 use crate::tally::SeenTally;
 use crate::vector::Seen;
+
+/// A longer text is no number.
+const NUMBER_MAX: usize = 64;
 
 #[derive(Clone, PartialEq, Debug)]
 pub enum Value {
@@ -109,6 +114,39 @@ impl Value {
             Value::SortedSet(set) => set.is_empty(),
             Value::Stream(stream) => stream.is_empty(),
         }
+    }
+
+    /// The stamps of all that there is but increments.
+    pub(crate) fn each_stamp(&self, note: &mut dyn FnMut(Stamp)) {
+        match self {
+            Value::String(cell) => cell.each_stamp(note),
+            Value::HyperLogLog(value) => value.each_stamp(note),
+            Value::List(list) => list.each_stamp(note),
+            Value::Set(set) => set.each_stamp(note),
+            Value::Hash(hash) => hash.each_stamp(note),
+            Value::SortedSet(set) => set.each_stamp(note),
+            Value::Stream(stream) => stream.each_stamp(note),
+        }
+    }
+
+    /// Drops what an evicted key does not keep, and notes the stamps of that. A number is kept.
+    pub(crate) fn strip(&mut self, lost: &mut Lost) {
+        let is_string = matches!(self, Value::String(_));
+        if let Value::String(cell) = self
+            && !cell.tallies().is_empty()
+            && cell.base().is_none_or(|base| base.len() <= NUMBER_MAX)
+        {
+            return;
+        }
+        let mut stamps = Vec::new();
+        self.each_stamp(&mut |stamp| stamps.push(stamp));
+        lost.add(stamps, is_string);
+        *self = match std::mem::replace(self, Value::new(Kind::Set)) {
+            Value::String(cell) => Value::String(cell.into_tallies()),
+            Value::Hash(hash) => Value::Hash(hash.only_tallies()),
+            Value::SortedSet(set) => Value::SortedSet(set.only_tallies()),
+            other => Value::new(other.kind()),
+        };
     }
 
     /// What a removal is to say that it saw of increments.

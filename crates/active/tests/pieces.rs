@@ -64,7 +64,14 @@ impl History {
         let (random, names, now_ms) = (&mut self.random, &self.names, self.now);
         let mut outcome = Ok(());
         let unit = self.servers[who].execute(now_ms, |transaction| {
-            let mut client = commands::Client { transaction, random, now_ms, number: now_ms - NOW, names };
+            let mut client = commands::Client {
+                transaction,
+                random,
+                now_ms,
+                number: now_ms - NOW,
+                names,
+                knows_all: true,
+            };
             outcome = client.run();
         });
         outcome.expect("as on a server alone");
@@ -72,6 +79,18 @@ impl History {
         match who {
             0 => self.log.extend(unit),
             _ => self.coming.extend(unit),
+        }
+    }
+
+    /// No log has it, so it happens before a state is saved.
+    fn evict(&mut self) {
+        let mut there: Vec<(u32, Name)> =
+            self.servers[0].views().map(|(database, name, ..)| (database, Name::from(name))).collect();
+        there.sort();
+        if !there.is_empty() {
+            let (database, name) = there.swap_remove(self.random.usize(0..there.len()));
+            let unit = self.servers[0].execute(self.now, |transaction| transaction.evict(database, &name));
+            assert_eq!(unit, Ok(None), "nobody hears of it");
         }
     }
 
@@ -150,8 +169,12 @@ impl History {
     }
 
     fn check(&mut self) -> Result<(), String> {
+        let evicts = self.random.bool();
         for _ in 0..self.random.usize(0..400) {
             self.step();
+            if evicts && self.random.u8(0..8) == 0 {
+                self.evict();
+            }
         }
         self.digest()?;
         let bytes = self.save();
@@ -185,6 +208,10 @@ fn same(one: &Replica, other: &Replica) -> Result<(), String> {
     let names = |replica: &Replica| -> BTreeSet<(u32, Vec<u8>)> {
         replica.state().names().map(|(database, name)| (database, name.to_vec())).collect()
     };
+    let evicted = |replica: &Replica| -> BTreeSet<(u32, Name)> { replica.evicted_names().collect() };
+    if evicted(one) != evicted(other) {
+        return Err("other evicted keys than there were".into());
+    }
     let all = names(one);
     if all != names(other) || one.vector() != other.vector() {
         return Err("other keys than there were".into());

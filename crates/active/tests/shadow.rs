@@ -592,3 +592,28 @@ fn damaged_states_are_refused() {
     assert_eq!(read(&version), Err(SavedError::Version(9)));
     assert_eq!(read(b"GET / HTTP/1.1"), Err(SavedError::Magic));
 }
+
+/// The form before marks of evicted keys: no byte before each key, no horizon at the end.
+#[test]
+fn states_of_the_version_before_are_read() {
+    let mut server = Server::new(1);
+    server.run(NOW, "SET key value");
+    let bytes: Vec<u8> = save(&mut server.shadow.clone()).into_iter().flatten().collect();
+    // Mark, version, length; the content; no more, the checksum.
+    let mut content = bytes[17..bytes.len() - 16].to_vec();
+    let name = [&[0; 5][..], &3_u64.to_le_bytes(), b"key"].concat();
+    let at = content.windows(name.len()).position(|some| some == name).expect("the key");
+    content.remove(at);
+    content.truncate(content.len() - size_of::<u64>());
+    let mut old = b"BRAIDAAS\x03".to_vec();
+    old.extend((content.len() as u64).to_le_bytes());
+    old.extend(&content);
+    old.extend(0_u64.to_le_bytes());
+    old.extend(braid_base::crc::crc64(0, &content).to_le_bytes());
+    let mut loader = Loader::new();
+    assert_eq!(loader.feed(&mut &old[..]), Ok(true));
+    let state = loader.finish().expect("it is read");
+    let settings =
+        Settings { region: Region::new(1).unwrap(), members: 2, ahead_ms_max: 1, rules: Default::default() };
+    assert_eq!(Replica::new(settings, state).digest(), server.shadow.digest());
+}

@@ -7,7 +7,6 @@
 
 use crate::arguments::Arguments;
 use crate::config::{Config, REDACTED, is_secret};
-use crate::enums::MaxmemoryPolicy;
 use crate::error::{ConfigError, Source, SourceLine};
 use crate::rows::{index, table};
 use crate::text::{NOT_UTF8, split_arguments};
@@ -355,11 +354,6 @@ impl Reader<'_> {
         }
         if config.import_mode() {
             return refused("active-replica cannot be used with import-mode");
-        }
-        if config.maxmemory_policy() != MaxmemoryPolicy::NoEviction {
-            return refused(
-                "active-replica cannot be used with eviction: maxmemory-policy must be noeviction",
-            );
         }
         if config.multi_master() && !self.more_masters.is_empty() {
             let present = config.active_peers();

@@ -24,6 +24,9 @@ pub enum Room {
     None,
 }
 
+/// The part of the limit that may count as being freed by the thread of active-active replication.
+const EVICTING_PART: usize = 8;
+
 /// Physical memory of the machine, in bytes.
 pub fn total_memory_bytes() -> u64 {
     let info = rustix::system::sysinfo();
@@ -55,8 +58,17 @@ pub fn make_room(engine: &Engine, worker: &mut Worker, now_ms: i64) -> Room {
     }
     // Messages caused by the eviction itself (invalidations, events) do not count: making room for
     // them would cause more of them, until no key is left.
-    let (to_free, mut freed) = (counted - limit, 0);
     engine.memory.over_limit.begin(now_ms);
+    if engine.active.is_some() {
+        // Evicted keys are still in the memory of another thread. Should it be late, more is
+        // evicted.
+        let evicting = engine.memory.evicting_bytes.load(Relaxed);
+        counted = counted.saturating_sub(evicting.min(limit / EVICTING_PART));
+        if counted <= limit {
+            return Room::Coming;
+        }
+    }
+    let (to_free, mut freed) = (counted - limit, 0);
     if is_telling(engine, now_ms) {
         return Room::Coming;
     }
@@ -80,6 +92,9 @@ pub fn make_room(engine: &Engine, worker: &mut Worker, now_ms: i64) -> Room {
             };
         };
         evicted += 1;
+        if engine.active.is_some() {
+            engine.memory.evicting_bytes.fetch_add(victim.bytes, Relaxed);
+        }
         on_its_way += victim.bytes;
         freed += victim.bytes;
         if evicted.is_multiple_of(16) {

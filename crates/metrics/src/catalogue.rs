@@ -659,6 +659,7 @@ pub const METRICS: &[Metric] = &[
         }
     }),
     counters("braid_active_throttled_total", "Times that writes had to wait for peers that were behind.", |s, to| of_active(s, to, |report| report.throttled)),
+    gauges("braid_active_evicted_keys", "Keys of which something was evicted here and has not been written anew.", |s, to| of_active(s, to, |report| report.evicted)),
     gauges("braid_active_tombstone_keys", "Keys that hold what goes once all regions have acknowledged it.", |s, to| of_active(s, to, |report| report.tombstones)),
     gauges("braid_active_backlog_bytes", "Units in memory for peers that lack them.", |s, to| of_active(s, to, |report| report.backlog_bytes as u64)),
     gauges("braid_active_log_bytes", "Size of the log of units.", |s, to| of_active(s, to, |report| report.log_bytes)),

@@ -78,7 +78,10 @@ pub(super) fn translate(
     let key = Name::from(*args.get(at).ok_or(Reason::Unknown)?);
     let mut call = Call { transaction, database, key, args, now_ms };
     match &upper[..] {
-        EVICTED => Ok(()),
+        EVICTED => {
+            args.iter().for_each(|key| call.transaction.evict(database, &Name::from(*key)));
+            Ok(())
+        }
         EXPIRED => call.expired(),
         b"PFADD" => {
             let registers = args[1..].iter().map(|element| values.register(element)).collect();

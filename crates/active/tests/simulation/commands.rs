@@ -19,6 +19,8 @@ pub struct Client<'a, 'b> {
     /// Makes values that differ.
     pub number: u64,
     pub names: &'a [Name],
+    /// What it sees is all that there is.
+    pub knows_all: bool,
 }
 
 fn bytes(text: impl ToString) -> Bytes {
@@ -54,6 +56,8 @@ impl Client<'_, '_> {
         let name = self.names[self.random.usize(0..self.names.len())].clone();
         let database = u32::from(self.random.u8(0..16) == 0);
         let before = timeless(self.transaction.view(database, &name));
+        // A number that was evicted: its keyspace gets the true sum after that.
+        self.knows_all = !self.transaction.keeps_rest(database, &name);
         if self.random.u8(0..100) == 0 {
             self.transaction.flush(Some(database));
             return self.compare("FLUSHDB", database, &name, None);
@@ -81,7 +85,7 @@ impl Client<'_, '_> {
 
     fn compare(&self, what: &str, database: u32, name: &Name, expected: Option<View>) -> Result<(), String> {
         let shown = timeless(self.transaction.view(database, name));
-        if shown == expected {
+        if shown == expected || !self.knows_all {
             return Ok(());
         }
         Err(format!("after {what} of {} a client sees {shown:?} and not {expected:?}", name.escape_ascii()))

@@ -33,6 +33,7 @@ fn add(sum: &mut Summary, one: &Summary) {
     sum.units += one.units;
     sum.crashes += one.crashes;
     sum.copies += one.copies;
+    sum.evictions += one.evictions;
     sum.conflicts += one.conflicts;
     sum.keys += one.keys;
 }
@@ -88,14 +89,16 @@ fn no_history_violates() {
     let count = setting("BRAID_SCHEDULES", SCHEDULES);
     let (violation, sum) = explore(setting("BRAID_SEED", 1), count, Faults::default());
     println!(
-        "{count} histories: {} units, {} crashes, {} full copies, {} conflicts of types, {} keys at the end",
-        sum.units, sum.crashes, sum.copies, sum.conflicts, sum.keys
+        "{count} histories: {} units, {} crashes, {} full copies, {} evictions, {} conflicts of types, {} keys \
+         at the end",
+        sum.units, sum.crashes, sum.copies, sum.evictions, sum.conflicts, sum.keys
     );
     assert_eq!(violation, None);
     // They do something.
     assert!(sum.units as u64 > count * 30, "too few units");
     assert!(sum.crashes as u64 > count && sum.copies as u64 > count, "too little goes wrong");
     assert!(sum.keys as u64 > count, "too little is left");
+    assert!(sum.evictions as u64 > count, "too few evictions");
 }
 
 // `from`: the seed that the search begins with, just below one that finds the fault, where the
@@ -137,6 +140,7 @@ mod left_out {
         acknowledgements_wait: rules.acknowledgements_wait, from 11_800;
         the_longest_time_wins: rules.longest_time_wins;
         one_region_expires: rules.one_region_expires;
+        eviction_is_no_removal: rules.eviction_is_no_removal;
         what_is_acknowledged_is_on_disk: path.acknowledges_saved;
         gaps_are_closed_by_copies: path.copies_after_gap;
         backlogs_remember_copies: path.remembers_copies;

@@ -41,6 +41,8 @@ pub struct Made {
     pub seen: Units,
     /// Which server made it.
     pub by: usize,
+    /// It tells of an eviction, which nothing should.
+    pub is_eviction: bool,
 }
 
 /// One effect on one key.
@@ -61,7 +63,7 @@ impl Op<'_> {
     /// Removes the whole value of a type.
     fn clears(&self, kind: Kind) -> bool {
         match self.change {
-            None | Some(Change::Remove { .. }) => true,
+            None | Some(Change::Remove { .. } | Change::String(CellChange::Put { .. })) => true,
             Some(Change::Clear { kind: other, .. }) => *other == kind,
             _ => false,
         }
@@ -73,7 +75,8 @@ pub type Expected = BTreeMap<(u32, Name), (View, Until)>;
 /// What replicas show that have applied these units.
 pub fn expected(history: &[Made], applied: &Units) -> Expected {
     let mut keys: BTreeMap<(u32, Name), Vec<Op>> = BTreeMap::new();
-    let units = || history.iter().enumerate().filter(|(number, _)| applied.has(*number));
+    let counts = |(number, made): &(usize, &Made)| applied.has(*number) && !made.is_eviction;
+    let units = || history.iter().enumerate().filter(counts);
     for (unit, made) in units() {
         for (stamp, effect) in made.unit.stamped() {
             if let Effect::Key { database, name, change } = effect {

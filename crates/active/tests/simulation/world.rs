@@ -48,6 +48,15 @@ struct Envelope {
     message: Message,
 }
 
+/// Whether servers evict; the histories of the others are the same as without any.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Evictions {
+    None,
+    Marked,
+    /// Marks are dropped now and then.
+    Forgotten,
+}
+
 /// What came of a history.
 #[derive(Default)]
 pub struct Summary {
@@ -55,6 +64,7 @@ pub struct Summary {
     pub units: usize,
     pub crashes: usize,
     pub copies: usize,
+    pub evictions: usize,
     pub conflicts: u64,
     pub keys: usize,
 }
@@ -70,6 +80,8 @@ pub struct World {
     /// Units that their own server forgot in a crash.
     forgotten: Units,
     names: Vec<Name>,
+    /// Whether and how servers evict.
+    evictions: Evictions,
     /// Servers save before they tell, and tell all, so acknowledgements are as early as can be.
     is_eager: bool,
     /// Messages take so many events at most.
@@ -110,6 +122,11 @@ impl World {
             numbers: HashMap::new(),
             forgotten: Units::default(),
             names: names.into_iter().map(|name| name.as_bytes().into()).collect(),
+            evictions: match seed % 6 {
+                0 => Evictions::Forgotten,
+                3 => Evictions::Marked,
+                _ => Evictions::None,
+            },
             is_eager: random.bool(),
             delay_max: [3, 8, 40, 120][random.usize(0..4)],
             random,
@@ -167,6 +184,9 @@ impl World {
                 }
                 _ => {}
             }
+            if self.evictions != Evictions::None && self.random.u8(0..6) == 0 {
+                self.evict(one)?;
+            }
             self.deliver()?;
         }
         Ok(())
@@ -183,7 +203,14 @@ impl World {
         let random = &mut self.random;
         let body = |transaction: &mut Transaction| {
             for part in 0..count {
-                let mut client = Client { transaction, random, now_ms, number: number + part, names: &names };
+                let mut client = Client {
+                    transaction,
+                    random,
+                    now_ms,
+                    number: number + part,
+                    names: &names,
+                    knows_all: true,
+                };
                 outcome = client.run();
                 if outcome.is_err() {
                     return;
@@ -202,6 +229,85 @@ impl World {
         }
     }
 
+    /// A keyspace is short of memory.
+    fn evict(&mut self, index: usize) -> Result<(), String> {
+        self.expire(index)?;
+        let mut there: Vec<(u32, Name)> = self.views(index).into_keys().collect();
+        there.sort();
+        if there.is_empty() {
+            return Ok(());
+        }
+        let (database, name) = there.swap_remove(self.random.usize(0..there.len()));
+        self.trace(|| format!("{index} evicts {} of {database}", name.escape_ascii()));
+        self.summary.evictions += 1;
+        let server = &mut self.servers[index];
+        let now_ms = server.now(self.now_ms);
+        server.raise_ceiling(now_ms);
+        let unit = server.replica.execute(now_ms, |transaction| transaction.evict(database, &name));
+        if server.replica.view(database, &name).is_some() {
+            return Err("what was evicted is there".into());
+        }
+        if self.evictions == Evictions::Forgotten && self.random.u8(0..8) == 0 {
+            server.replica.limit_marks(1);
+        }
+        match unit {
+            Ok(Some(unit)) => {
+                self.made(index, unit)?;
+                self.history.last_mut().expect("it was made").is_eviction = true;
+                Ok(())
+            }
+            Ok(None) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Evicted keys are away or as they are elsewhere, but for what was written to them since. Once
+    /// they are written anew everything is equal.
+    fn write_anew(&mut self) -> Result<(), String> {
+        if self.evictions == Evictions::None {
+            return Ok(());
+        }
+        let expected = self.expected(&self.servers[0].units)?;
+        let mut ids: HashSet<(u32, Name)> = expected.keys().cloned().collect();
+        for index in 0..self.servers.len() {
+            let shown = self.views(index);
+            ids.extend(shown.keys().cloned());
+            ids.extend(self.servers[index].replica.evicted_names());
+            for id in &ids {
+                let is_evicted = self.servers[index].replica.is_evicted(id.0, &id.1);
+                if self.evictions == Evictions::Marked && !is_evicted && shown.get(id) != expected.get(id) {
+                    return Err(format!("not evicted: {}", difference(&expected, &shown, index)));
+                }
+            }
+        }
+        let is_touched = |id: &(u32, Name)| {
+            let is_evicted = |server: &Server| server.replica.is_evicted(id.0, &id.1);
+            self.evictions == Evictions::Forgotten || self.servers.iter().any(is_evicted)
+        };
+        let mut ids: Vec<(u32, Name)> = ids.iter().filter(|id| is_touched(id)).cloned().collect();
+        ids.sort();
+        for (database, name) in ids {
+            let index = self.pick();
+            self.expire(index)?;
+            let server = &mut self.servers[index];
+            let now_ms = server.now(self.now_ms);
+            server.raise_ceiling(now_ms);
+            let removes = self.random.bool() && server.replica.view(database, &name).is_some();
+            let unit = server.replica.execute(now_ms, |transaction| match removes {
+                true => transaction.remove(database, &name),
+                false => transaction.set(database, &name, Bytes::from(&b"anew"[..]), None),
+            });
+            if let Some(unit) = unit.map_err(|error| error.to_string())? {
+                self.made(index, unit)?;
+            }
+            self.exchange()?;
+        }
+        match self.servers.iter().map(|server| server.replica.evicted()).sum() {
+            0 => Ok(()),
+            marks => Err(format!("{marks} marks of evicted keys are left")),
+        }
+    }
+
     /// Enters a unit into the history.
     fn made(&mut self, by: usize, unit: Unit) -> Result<(), String> {
         let bytes = wire::encode(&unit);
@@ -215,7 +321,7 @@ impl World {
         server.units.add(number);
         server.keep(unit.first, bytes.into());
         self.numbers.entry(unit.first).or_insert(number);
-        self.history.push(Made { unit, seen, by });
+        self.history.push(Made { unit, seen, by, is_eviction: false });
         Ok(())
     }
 
@@ -228,11 +334,16 @@ impl World {
                 transaction.end(*database, name, element.as_deref());
             }
         };
-        match self.servers[index].replica.execute(now_ms, ended) {
-            Ok(Some(unit)) => self.made(index, unit),
-            Ok(None) => Ok(()),
-            Err(error) => Err(error.to_string()),
+        let server = &mut self.servers[index];
+        let first = server.replica.execute(now_ms, ended);
+        server.raise_ceiling(now_ms);
+        let units = [first, server.replica.end_evicted(now_ms)];
+        for unit in units {
+            if let Some(unit) = unit.map_err(|error| error.to_string())? {
+                self.made(index, unit)?;
+            }
         }
+        Ok(())
     }
 
     fn restart(&mut self, index: usize) -> Result<(), String> {
@@ -426,6 +537,7 @@ impl World {
     }
 
     fn check(&mut self) -> Result<(), String> {
+        self.write_anew()?;
         self.same("after healing")?;
         let units = self.servers[0].units;
         if self.servers.iter().any(|server| server.units != units) {

@@ -51,6 +51,8 @@ pub struct ActiveReport {
     /// Times that writes had to wait for peers.
     pub throttled: u64,
     pub tombstones: u64,
+    /// Keys of which something was evicted here and has not been written anew.
+    pub evicted: u64,
     pub backlog_bytes: usize,
     /// What was applied, of which regions.
     pub applied: String,
@@ -106,6 +108,7 @@ impl Engine {
                 .collect(),
             throttled: figures.throttled.load(Relaxed),
             tombstones: figures.tombstones.load(Relaxed),
+            evicted: figures.evicted.load(Relaxed),
             backlog_bytes,
             applied,
             log_bytes: figures.log_bytes.load(Relaxed),

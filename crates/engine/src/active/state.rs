@@ -20,7 +20,7 @@ use super::on_disk::OnDisk;
 use super::outbox::Outbox;
 
 /// The version of what servers say to each other. Others are refused.
-pub const PROTOCOL: i64 = 2;
+pub const PROTOCOL: i64 = 3;
 
 /// This server as its peers know it.
 #[derive(Clone, Debug, Default)]
@@ -75,6 +75,8 @@ pub(crate) struct Figures {
     /// Times that writes had to wait for peers.
     pub throttled: AtomicU64,
     pub tombstones: AtomicU64,
+    /// Keys of which something was evicted here and has not been written anew.
+    pub evicted: AtomicU64,
     pub log_bytes: AtomicU64,
 }
 

@@ -83,6 +83,7 @@ pub(super) struct Thread<'e> {
     last_active: Instant,
     last_duties: Instant,
     last_sync: Instant,
+    last_evicted_end: Instant,
     /// The log has something that may not be on disk.
     has_unsynced: bool,
     has_acknowledgements: bool,
@@ -193,6 +194,7 @@ impl<'e> Thread<'e> {
             last_active: Instant::now(),
             last_duties: Instant::now(),
             last_sync: Instant::now(),
+            last_evicted_end: Instant::now(),
             has_unsynced: true,
             has_acknowledgements: true,
             state_bytes: 0,
@@ -260,7 +262,7 @@ impl<'e> Thread<'e> {
 
     /// Something has to be read from the keyspace.
     fn is_dirty(&self) -> bool {
-        self.all_dirty || self.libraries_dirty || !self.dirty.is_empty()
+        self.all_dirty || self.libraries_dirty || !self.dirty.is_empty() || self.replica.has_revived()
     }
 
     fn do_order(&mut self, order: Order) {

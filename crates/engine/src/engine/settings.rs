@@ -159,10 +159,9 @@ pub(super) fn follow_settings(engine: &Arc<Engine>) {
 /// Subscribes the engine to what concerns active-active replication.
 fn follow_active_settings(engine: &Arc<Engine>) {
     let weak = Arc::downgrade(engine);
-    engine.config.on_change(&["maxmemory-policy", "import-mode"], move |config| {
+    engine.config.on_change(&["import-mode"], move |config| {
         let is_active = weak.upgrade().is_some_and(|engine| engine.active.is_some());
-        let evicts = config.maxmemory_policy() != MaxmemoryPolicy::NoEviction;
-        match is_active && (evicts || config.import_mode()) {
+        match is_active && config.import_mode() {
             true => Err("not with active-replica".into()),
             false => Ok(()),
         }

@@ -12,6 +12,9 @@ use crate::over_limit::OverLimit;
 pub struct Memory {
     /// Bytes excluded from `maxmemory`.
     pub uncounted_bytes: AtomicUsize,
+    /// Bytes of evicted keys whose second copies the thread of active-active replication has still
+    /// to drop.
+    pub evicting_bytes: AtomicUsize,
     /// Highest memory usage seen, in bytes.
     pub peak_bytes: AtomicUsize,
     /// Bytes in use at start.
@@ -25,6 +28,7 @@ impl Memory {
     pub(crate) fn new() -> Memory {
         Memory {
             uncounted_bytes: AtomicUsize::new(0),
+            evicting_bytes: AtomicUsize::new(0),
             peak_bytes: AtomicUsize::new(0),
             initial_bytes: used_bytes(),
             over_limit: OverLimit::default(),

@@ -15,6 +15,13 @@ use crate::active::files::{CEILING_MS, free_region, settings};
 
 /// Between two times that the log is forced to disk.
 const SYNC: Duration = Duration::from_secs(1);
+/// Between two looks for times of evicted keys that have come.
+const END_EVICTED: Duration = Duration::from_secs(2);
+/// Marks of evicted keys may take this part of the memory limit, at so many bytes each; some always
+/// may.
+const MARKS_PART: usize = 8;
+const MARK_BYTES: usize = 48;
+const MARKS_MIN: usize = 1000;
 
 impl Thread<'_> {
     /// Records a higher ceiling, and raises it.
@@ -38,6 +45,7 @@ impl Thread<'_> {
             self.raise_ceiling();
         }
         self.note_members();
+        self.tend_evicted();
         self.sync();
         self.acknowledge();
         self.flush();
@@ -47,8 +55,21 @@ impl Thread<'_> {
         for (kind, count) in self.replica.conflicts() {
             figures.conflicts[kind as usize].store(count, Relaxed);
         }
+        figures.evicted.store(self.replica.evicted() as u64, Relaxed);
         figures.tombstones.store(self.replica.tombstones() as u64, Relaxed);
         figures.log_bytes.store(self.files.log_bytes(), Relaxed);
+    }
+
+    /// What is kept of evicted keys is bounded, and their times come as those of others.
+    fn tend_evicted(&mut self) {
+        let limit = self.engine.config.maxmemory() as usize;
+        if limit > 0 {
+            self.replica.limit_marks((limit / MARKS_PART / MARK_BYTES).max(MARKS_MIN));
+        }
+        if self.last_evicted_end.elapsed() >= END_EVICTED {
+            self.last_evicted_end = Instant::now();
+            self.execute(|replica, now_ms| replica.end_evicted(now_ms));
+        }
     }
 
     /// Learns of regions that links and peers have met, and records who this server is.

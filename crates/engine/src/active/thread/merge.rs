@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use braid_active::difference::{
-    Difference, OwnedRequest, apply_with_difference, merge_with_difference, whole,
+    Difference, OwnedRequest, anew, apply_with_difference, merge_with_difference, whole,
 };
 use braid_active::effect::Unit;
 use braid_active::libraries::LIBRARIES;
@@ -29,6 +29,7 @@ use super::generation::told;
 use crate::active::keys::{KeyName, all_keys, requests_of, shown_by};
 use crate::active::state::{Merged, UnitBytes};
 use crate::engine::Engine;
+use crate::memory;
 use crate::replication::FOR_ACTIVE;
 
 /// Units that are applied while the world is stopped once: as many as take no longer than this, of
@@ -114,9 +115,32 @@ impl Thread<'_> {
             }
             self.agree(&all);
         }
+        let revived = self.replica.take_revived();
+        if !revived.is_empty() {
+            self.run_requests(txn, |replica, run| {
+                for OwnedRequest { database, args } in anew(replica, &revived) {
+                    run(database, &args.iter().map(Vec::as_slice).collect::<Vec<_>>());
+                }
+            });
+        }
         if std::mem::take(&mut self.libraries_dirty) {
             self.bring_libraries(txn);
         }
+    }
+
+    /// After what others have brought: evicts what is too much. Loops do so for what their clients
+    /// write.
+    fn make_room(&mut self) {
+        let engine = self.engine;
+        let limit = engine.config.maxmemory() as usize;
+        if limit == 0 || engine.memory.counted_bytes() <= limit {
+            return;
+        }
+        let _world = engine.keyspace.gate.close(None);
+        let mut worker = self.worker.take().unwrap_or_else(|| engine.worker(0));
+        memory::make_room(engine, &mut worker, unix_ms());
+        self.worker = Some(worker);
+        engine.keyspace.journal.wake();
     }
 
     /// Libraries of this server that the shadow does not have are written there.
@@ -144,7 +168,10 @@ impl Thread<'_> {
     }
 
     /// Has the shadow do something of this server's own.
-    fn execute(&mut self, mut work: impl FnMut(&mut Replica, u64) -> Result<Option<Unit>, Refusal>) {
+    pub(super) fn execute(
+        &mut self,
+        mut work: impl FnMut(&mut Replica, u64) -> Result<Option<Unit>, Refusal>,
+    ) {
         for _ in 0..2 {
             match work(&mut self.replica, unix_ms() as u64) {
                 Ok(unit) => {
@@ -210,6 +237,7 @@ impl Thread<'_> {
             });
             outcome?;
             self.flush();
+            self.make_room();
         }
         Ok(())
     }

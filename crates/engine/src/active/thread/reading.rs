@@ -29,8 +29,13 @@ impl Thread<'_> {
     pub(super) fn read_journal(&mut self) -> bool {
         let engine = self.engine;
         let journal = &engine.keyspace.journal;
+        // What was evicted until here is in the journal.
+        let evicting = engine.memory.evicting_bytes.load(Relaxed);
         let end = journal.complete();
         if self.reader.position() >= end {
+            if evicting > 0 {
+                engine.memory.evicting_bytes.fetch_sub(evicting, Relaxed);
+            }
             return false;
         }
         self.throttle();

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What is kept of keys that the keyspace has evicted. Eviction is local: it is no removal anywhere
+//! else, and no effect tells of it.
+//!
+//! Of an evicted key only a [`Mark`] is left, so that its memory comes free: the stamps of what is
+//! lost here, and its *rest*, in which nothing big is. The rest has the key's times and what
+//! regions have added to numbers, since a later write has to say what of that it saw; a number is
+//! kept whole. A mark of an ordinary string takes eleven bytes beside its name.
+//!
+//! A key with a hidden mark is not there:
+//!
+//! - What a peer writes to a part of it (a field, a push, a member) is lost as well: the key stays
+//!   away, rather than to show a part as if that were all. A whole string shows, if it is later
+//!   than what was lost; and what is removed elsewhere ends the mark. A number comes back whole
+//!   with the next increment of a peer.
+//! - A client here finds no key. What it writes is what it sees then, as on a server alone, and
+//!   peers add it to what they have; `SET` replaces that. The mark stays as long as something is
+//!   lost. Of a number all is known, so the keyspace gets the true sum
+//!   ([`crate::replica::Replica::take_revived`]). DEL finds nothing, and so removes nothing elsewhere.
+//!   FLUSHALL removes it everywhere.
+//! - A time that this region gave is ended by this region, as always: the rest has it.
+//!
+//! A full copy has the marks. By a copy nothing counts as removed that its sender may have lost,
+//! and the receiver takes over the mark of what it had not heard of before. What the receiver
+//! itself has lost does not come back. Of a collection only the latest stamp of each run is kept,
+//! so a part that was removed before the eviction may outlive a full copy that would have told of
+//! it.
+//!
+//! What bounds marks: they end when the key is written or removed as a whole, by whom or by its
+//! time. Two servers may both have evicted a key that nobody writes any more; so of too many marks
+//! the oldest are dropped ([`crate::keys::Keys::limit_marks`]), and the latest stamp of these is
+//! kept: what is not later than this *horizon* does not count as removed by a copy either. Marks
+//! that hold increments or times stay.
+
+use std::collections::hash_map::RandomState;
+
+use crate::key::Key;
+use crate::lost::Lost;
+use crate::plain::{Plain, Plains};
+use crate::stamp::Stamp;
+use crate::stored::{Stored, load_len, store_len};
+
+/// Bits of a mark's first byte.
+const EXACT: u8 = 1;
+const HIDDEN: u8 = 2;
+const REST: u8 = 4;
+/// More than one stamp, or none.
+const MORE: u8 = 8;
+
+/// What is left of an evicted key.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct Mark {
+    pub lost: Lost,
+    /// Nothing has been written here since. Otherwise the key is among the others.
+    pub is_hidden: bool,
+    /// Of a hidden one.
+    pub rest: Key,
+}
+
+impl Mark {
+    /// It says nothing.
+    fn is_spare(&self) -> bool {
+        self.lost.is_empty() && (!self.is_hidden || self.rest.is_empty())
+    }
+
+    fn pack(&self) -> (Stamp, Vec<u8>) {
+        let has_more = self.lost.stamps().len() != 1;
+        let has_rest = !self.rest.is_empty();
+        let bit = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
+        let flags = bit(self.lost.is_exact(), EXACT) | bit(self.is_hidden, HIDDEN);
+        let mut bytes = vec![flags | bit(has_rest, REST) | bit(has_more, MORE)];
+        if has_more {
+            store_len(self.lost.stamps().len(), &mut bytes);
+            self.lost.stamps().iter().for_each(|stamp| stamp.store(&mut bytes));
+        }
+        if has_rest {
+            self.rest.store(&mut bytes);
+        }
+        (self.lost.latest(), bytes)
+    }
+
+    fn unpack(latest: Stamp, mut bytes: &[u8]) -> Option<Mark> {
+        let from = &mut bytes;
+        let flags = u8::load(from)?;
+        let has = |bit: u8| flags & bit != 0;
+        let stamps = match has(MORE) {
+            true => (0..load_len(from)?).map(|_| Stamp::load(from)).collect::<Option<_>>()?,
+            false => vec![latest],
+        };
+        let rest = if has(REST) { Key::load(from)? } else { Key::default() };
+        Some(Mark { lost: Lost::of(stamps, has(EXACT)), is_hidden: has(HIDDEN), rest })
+    }
+
+    fn of(plain: Plain<'_>) -> Option<Mark> {
+        Mark::unpack(plain.stamp, plain.value)
+    }
+}
+
+impl Stored for Mark {
+    fn store(&self, out: &mut Vec<u8>) {
+        let (latest, bytes) = self.pack();
+        latest.store(out);
+        bytes.into_boxed_slice().store(out);
+    }
+
+    fn load(from: &mut &[u8]) -> Option<Self> {
+        let (latest, bytes) = (Stamp::load(from)?, crate::Bytes::load(from)?);
+        Mark::unpack(latest, &bytes)
+    }
+}
+
+/// The marks of a database, in blocks as plain strings are.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Marks(Plains);
+
+impl Marks {
+    pub fn new(hasher: RandomState) -> Marks {
+        Marks(Plains::new(hasher))
+    }
+
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0.len() == 0
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn has(&self, name: &[u8]) -> bool {
+        !self.is_empty() && self.0.get(name).is_some()
+    }
+
+    pub fn get(&self, name: &[u8]) -> Option<Mark> {
+        if self.is_empty() { None } else { self.0.get(name).and_then(Mark::of) }
+    }
+
+    /// Has a key this mark, or none if it says nothing.
+    pub fn set(&mut self, name: &[u8], mark: &Mark) {
+        if mark.is_spare() {
+            self.0.remove(name);
+            return;
+        }
+        let (stamp, bytes) = mark.pack();
+        self.0.put(name, Plain { stamp, time: None, value: &bytes });
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.iter().map(|(name, _)| name)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], Mark)> {
+        self.0.iter().filter_map(|(name, plain)| Some((name, Mark::of(plain)?)))
+    }
+
+    pub fn blocks(&self) -> usize {
+        self.0.blocks()
+    }
+
+    pub fn block_among(&self, name: &[u8], blocks: usize) -> usize {
+        self.0.block_among(name, blocks)
+    }
+
+    /// What is now of what was in a block when there were so many.
+    pub fn of_block(&self, block: usize, then: usize) -> impl Iterator<Item = (&[u8], Mark)> {
+        self.0.of_block(block, then).filter_map(|(name, plain)| Some((name, Mark::of(plain)?)))
+    }
+
+    /// Drops those that have no rest and whose latest stamp is not after a horizon.
+    pub fn drop_until(&mut self, horizon: Stamp) {
+        let keeps = |plain: &Plain<'_>| {
+            plain.stamp > horizon || plain.value.first().is_none_or(|flags| flags & REST != 0)
+        };
+        self.0.retain(|_, plain| keeps(&plain));
+    }
+
+    /// The latest stamps of those that could be dropped, of some.
+    pub fn sample(&self, most: usize) -> impl Iterator<Item = Stamp> {
+        let droppable = |plain: &Plain<'_>| plain.value.first().is_some_and(|flags| flags & REST == 0);
+        self.0.iter().take(most).filter(move |(_, plain)| droppable(plain)).map(|(_, plain)| plain.stamp)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stamp::Region;
+
+    fn stamp(region: u8, position: u64) -> Stamp {
+        Stamp::of(Region::new(region).unwrap(), position).unwrap()
+    }
+
+    #[test]
+    fn marks_come_back_and_are_small() {
+        let mut marks = Marks::new(RandomState::new());
+        let mut one = Mark { is_hidden: true, ..Mark::default() };
+        one.lost.add([stamp(1, 7)], true);
+        assert_eq!(one.pack().1.len(), 1);
+        let mut other = Mark::default();
+        for position in 1..5 {
+            other.lost.add([stamp(1, position), stamp(2, position)], false);
+        }
+        other.lost.shorten(|stamp| Some(Stamp::start(stamp.region())));
+        assert_eq!(other.lost.stamps(), [stamp(1, 4), stamp(2, 4)]);
+        assert!(other.lost.may_have(stamp(2, 3)) && !other.lost.may_have(stamp(2, 5)));
+        for (name, mark) in [(&b"one"[..], &one), (b"other", &other)] {
+            marks.set(name, mark);
+            assert_eq!(marks.get(name).as_ref(), Some(mark));
+            let mut bytes = Vec::new();
+            mark.store(&mut bytes);
+            assert_eq!(Mark::load(&mut &bytes[..]).as_ref(), Some(mark));
+        }
+        marks.drop_until(stamp(1, 7));
+        assert!(marks.is_empty());
+    }
+}
