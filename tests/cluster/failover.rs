@@ -372,3 +372,19 @@ fn the_cluster_is_told_of_while_a_replica_loads() {
     );
     assert!(replica.call("DBSIZE").to_string().contains("LOADING"), "it has not ended before");
 }
+
+#[test]
+fn the_log_tells_of_an_outage_of_etcd_once() {
+    let Some(cluster) = Cluster::create(2, 2, &[]) else { return };
+    cluster.etcd.pause();
+    // Its record is to change.
+    cluster.client(0).ok("CONFIG SET cluster-announce-hostname other.example");
+    cluster.wait_for("it has tried", || cluster.nodes[0].log().contains("could not say in etcd"));
+    std::thread::sleep(Duration::from_secs(3));
+    cluster.etcd.resume();
+    cluster.wait_for("the other knows", || {
+        cluster.client(1).call("CLUSTER NODES").to_string().contains("other.example")
+    });
+    let log = cluster.nodes[0].log();
+    assert_eq!(log.matches("could not say in etcd").count(), 1, "{log}");
+}
