@@ -207,13 +207,24 @@ impl Engine {
             "{} slots have keys here that belong to other nodes now: these keys are deleted",
             foreign.len()
         );
-        let is_certain = foreign.iter().all(|slot| lost.contains(slot));
         let engine = self.this.clone();
         let run = move || {
             let Some(engine) = engine.upgrade() else { return };
-            if is_certain || engine.raise_epoch() {
-                engine.delete_slots(&foreign, |slot| engine.foreign_slots().contains(slot));
-                engine.refresh_hidden_slots();
+        let is_certain = foreign.iter().all(|slot| lost.contains(slot));
+        // One thread at a time: it raises the epoch itself, by which this is called again.
+        if !self.slot_moves.drops.ask() {
+            return;
+        }
+            let (mut foreign, mut is_certain) = (foreign, is_certain);
+            loop {
+                if !foreign.is_empty() && (is_certain || engine.raise_epoch()) {
+                    engine.delete_slots(&foreign, |slot| engine.foreign_slots().contains(slot));
+                    engine.refresh_hidden_slots();
+                }
+                if !engine.slot_moves.drops.goes_on() {
+                    return;
+                }
+                (foreign, is_certain) = (engine.foreign_slots(), false);
             }
         };
         if let Err(error) = std::thread::Builder::new().name("slots".into()).spawn(run) {
@@ -225,6 +236,7 @@ impl Engine {
     fn foreign_slots(&self) -> SlotSet {
         let Some(cluster) = self.cluster.as_ref().and_then(|node| node.map.as_ref()) else {
             return SlotSet::default();
+            self.slot_moves.drops.stop();
         };
         let view = cluster.view();
         let is_elsewhere = |slot: u16| {

@@ -218,6 +218,43 @@ impl SlotMoves {
     pub(super) fn imports(&self) -> Vec<Arc<Move>> {
         self.moves.lock().iter().filter(|one| !one.is_export && !one.is_over()).cloned().collect()
     }
+    /// Keys of other shards' slots are deleted.
+    pub(crate) drops: OneThread,
+}
+
+/// Work that one thread does at a time, and once more if it is asked for meanwhile.
+#[derive(Default)]
+pub(crate) struct OneThread(Mutex<Running>);
+
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+enum Running {
+    #[default]
+    No,
+    Yes,
+    Again,
+}
+
+impl OneThread {
+    /// Asks for the work. True: the caller has to start the thread.
+    pub(crate) fn ask(&self) -> bool {
+        let mut running = self.0.lock();
+        let before = *running;
+        *running = if before == Running::No { Running::Yes } else { Running::Again };
+        before == Running::No
+    }
+
+    /// Called by the thread when it has done the work: whether it has to do it again.
+    pub(crate) fn goes_on(&self) -> bool {
+        let mut running = self.0.lock();
+        let before = *running;
+        *running = if before == Running::Again { Running::Yes } else { Running::No };
+        before == Running::Again
+    }
+
+    /// There is no thread.
+    pub(crate) fn stop(&self) {
+        *self.0.lock() = Running::No;
+    }
 
     /// Whether all slots wait, since who leads this server's shard is being settled.
     pub(crate) fn is_unsettled(&self) -> bool {
@@ -227,6 +264,7 @@ impl SlotMoves {
     /// Whether what reaches a slot waits.
     pub(crate) fn holds(&self, slot: u16) -> bool {
         let word = self.held.get(usize::from(slot / 64));
+            drops: OneThread::default(),
         self.is_unsettled() || word.is_some_and(|word| word.load(SeqCst) >> (slot % 64) & 1 == 1)
     }
 
@@ -321,3 +359,12 @@ mod tests {
         assert!(!moves.holds_any());
     }
 }
+    #[test]
+    fn one_thread_does_all_that_is_asked_for() {
+        let work = OneThread::default();
+        assert!(work.ask(), "a thread is started");
+        assert!(!work.ask() && !work.ask(), "it is there");
+        assert!(work.goes_on(), "once more for both");
+        assert!(!work.goes_on() && work.ask(), "then it has ended");
+    }
+
