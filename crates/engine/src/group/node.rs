@@ -104,6 +104,7 @@ impl<'e> Node<'e> {
 
     fn change_shard(&mut self, group: &'e Group, shard: Option<&Arc<str>>, part: &mut Option<Part<'e>>) {
         *part = None;
+        self.engine.note_lead(false);
         let keys = Keys::of_shard(&group.settings.name, shard.map_or(NO_SHARD, |shard| shard));
         *group.keys.lock() = Arc::new(keys);
         {
@@ -143,6 +144,13 @@ impl<'e> Node<'e> {
 }
 
 impl Engine {
+    /// Takes note of whether this process leads its shard.
+    pub(super) fn note_lead(&self, leads: bool) {
+        if let Some(map) = self.cluster.as_ref().and_then(|node| node.map.as_ref()) {
+            map.set_led(leads, self.config.cluster_require_full_coverage());
+        }
+    }
+
     /// Goes by a newer map of the cluster.
     fn publish_map(&self, view: ClusterView) {
         let Some(cluster) = self.cluster.as_ref().and_then(|node| node.map.as_ref()) else { return };

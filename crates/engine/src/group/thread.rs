@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use braid_base::clock::boot_nanos;
 use braid_group::member::Outcome;
-use braid_group::{Member, Node, Transaction};
+use braid_group::{Duty, Member, Node, Transaction};
 use braid_replication::link::Phase;
 
 use super::messages::{News, Wishes};
@@ -135,6 +135,7 @@ fn run(engine: &Arc<Engine>, group: &Arc<Group>) {
             view.has_id = true;
         }
         duties.carry_out(&orders, member);
+        engine.note_lead(matches!(orders.duty, Duty::Lead { .. }));
         tend_unsettled(engine, group);
         engine.tend_former_clients();
         let Some(lease) = lease else { continue };

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::changes::{Me, Operator, SlotChange};
 use super::*;
-use crate::record::{Expected, Holder, Keys, MemberId, Node, Record, Shard};
+use crate::record::{Expected, Holder, Keys, MemberId, Node, Offer, Record, Shard};
 
 /// Records with revisions, and transactions on them.
 #[derive(Default)]
@@ -66,8 +66,12 @@ impl Store {
     }
 
     fn start_with(&mut self, index: usize, priority: u32) {
+        self.start_as(index, "r", priority);
+    }
+
+    fn start_as(&mut self, index: usize, run: &str, priority: u32) {
         let node = Node {
-            run: "r".into(),
+            run: run.into(),
             priority,
             host: "h".into(),
             port: 7000 + index as u16,
@@ -299,14 +303,24 @@ fn slots_are_lost_when_nobody_takes_the_primarys_place() {
     run(&mut store, 2, |operator| operator.replicate(&id(0), true)).expect("it is empty");
     let lost = |store: &Store| store.map().lost_slots();
     assert_eq!(lost(&store), 0);
-    store.records.remove(&keys().node(&name(0)));
+    let both = |store: &mut Store, in_sync: &[usize]| {
+        let keys = Keys::of_shard("c", &id(0));
+        let mut record = store.map().shards[&*id(0)].record.clone().expect("a record").value;
+        record.in_sync = in_sync.iter().map(|&index| MemberId::new(&name(index), "r")).collect();
+        store.put(keys.shard(), record.to_json());
+    };
+    let stop = |store: &mut Store, index: usize| drop(store.records.remove(&keys().node(&name(index))));
+    both(&mut store, &[0]);
+    stop(&mut store, 0);
+    assert_eq!((lost(&store), store.map().is_complete()), (8192, false), "the replica was not in sync");
+    both(&mut store, &[0, 2]);
     assert_eq!((lost(&store), store.map().is_complete()), (0, true), "the replica will take over");
     store.start_with(2, 0);
     assert!(store.map().nodes[&*id(2)].stays_replica());
     assert_eq!((lost(&store), store.map().is_complete()), (8192, false));
     store.promote(2, &id(0));
     assert_eq!(lost(&store), 0, "it was told to");
-    store.records.remove(&keys().node(&name(2)));
+    stop(&mut store, 2);
     assert_eq!(lost(&store), 8192);
 }
 
@@ -324,6 +338,20 @@ enum Request {
     RaiseEpoch,
     Bump,
     /// A replica takes over, and says so.
+    // Both are started anew: what they had in memory is gone.
+    store.promote(0, &id(0));
+    both(&mut store, &[0, 2]);
+    for index in [0, 2] {
+        store.start_as(index, "anew", 100);
+    }
+    assert_eq!((lost(&store), store.map().is_complete()), (8192, false));
+    // One has files that are enough, and says so.
+    let offer = |epoch: u64| Offer { run: "anew".into(), epoch, offset: 1, priority: 100 }.to_json();
+    let key = Keys::of_shard("c", &id(0)).offer(&name(0));
+    store.put(key.clone(), offer(0));
+    assert_eq!(lost(&store), 8192, "that was of an earlier epoch");
+    store.put(key, offer(1));
+    assert_eq!(lost(&store), 0, "it will take over");
     TakeLead,
 }
 
