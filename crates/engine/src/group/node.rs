@@ -211,6 +211,11 @@ impl Engine {
         if foreign.is_empty() {
             return;
         }
+        let is_certain = foreign.iter().all(|slot| lost.contains(slot));
+        // One thread at a time: it raises the epoch itself, by which this is called again.
+        if !self.slot_moves.drops.ask() {
+            return;
+        }
         log::warn!(
             "{} slots have keys here that belong to other nodes now: these keys are deleted",
             foreign.len()
@@ -218,11 +223,6 @@ impl Engine {
         let engine = self.this.clone();
         let run = move || {
             let Some(engine) = engine.upgrade() else { return };
-        let is_certain = foreign.iter().all(|slot| lost.contains(slot));
-        // One thread at a time: it raises the epoch itself, by which this is called again.
-        if !self.slot_moves.drops.ask() {
-            return;
-        }
             let (mut foreign, mut is_certain) = (foreign, is_certain);
             loop {
                 if !foreign.is_empty() && (is_certain || engine.raise_epoch()) {
@@ -236,6 +236,7 @@ impl Engine {
             }
         };
         if let Err(error) = std::thread::Builder::new().name("slots".into()).spawn(run) {
+            self.slot_moves.drops.stop();
             log::warn!("Keys of other nodes' slots are not deleted: {error}");
         }
     }
@@ -244,7 +245,6 @@ impl Engine {
     fn foreign_slots(&self) -> SlotSet {
         let Some(cluster) = self.cluster.as_ref().and_then(|node| node.map.as_ref()) else {
             return SlotSet::default();
-            self.slot_moves.drops.stop();
         };
         let view = cluster.view();
         let is_elsewhere = |slot: u16| {

@@ -137,6 +137,7 @@ fn run(engine: &Arc<Engine>, group: &Arc<Group>) {
         duties.carry_out(&orders, member);
         engine.note_lead(matches!(orders.duty, Duty::Lead { .. }));
         tend_unsettled(engine, group);
+        engine.tend_orders();
         engine.tend_former_clients();
         let Some(lease) = lease else { continue };
         let mut wishes = group.wishes.lock();

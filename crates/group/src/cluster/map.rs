@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use braid_base::crc::HASH_SLOTS;
 
-use super::records::{KnownNode, ShardSlots, is_id};
+use super::records::{KnownNode, MoveOrder, ShardSlots, is_id};
 use super::slot_set::SlotSet;
 use crate::record::{
     EPOCH, Holder, Keys, MemberId, Node, Offer, Record, RecordError, Shard, Versioned, is_name,
@@ -187,6 +187,13 @@ impl Map {
     /// The shard's slots; none of them if it has no record.
     pub fn slots_of(&self, shard: &str) -> Option<&ShardSlots> {
         self.shards.get(shard).map(|shard| &shard.slots)
+    }
+
+    /// Moves that are ordered: the shard that has the slots, the move's name, and the order.
+    pub fn orders(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>, &MoveOrder)> {
+        self.shards
+            .iter()
+            .flat_map(|(id, shard)| shard.slots.ordered.iter().map(move |(name, order)| (id, name, order)))
     }
 
     /// Shards that have slots.
