@@ -54,7 +54,7 @@ impl Engine {
         // Its source was another one, or has lost its connection without this server's knowledge.
         let is_before = |one: &Arc<Move>| one.name == name;
         if let Some(before) = self.slot_moves.imports().into_iter().find(is_before) {
-            self.end_import_early(before);
+            self.end_import_early(before, "another source has taken it up");
             return Err(not_now("its former source is given up"));
         }
         let new = Move::new(name, false, slots, source, Arc::clone(&view.id), created_ms);
@@ -65,7 +65,7 @@ impl Engine {
         let engine = self.this.clone();
         let give_up = move |job: Arc<Move>| {
             if let Some(engine) = engine.upgrade() {
-                engine.end_import_early(job);
+                engine.end_import_early(job, "the connection to the source was lost");
             }
         };
         let seat = Arc::new(ImportSeat::new(Arc::clone(&job), give_up));
@@ -162,19 +162,24 @@ impl Engine {
             if view.leads && owns_all(view, &job.slots) {
                 job.succeed();
                 log::info!("Move {} is done", job.name);
+            } else if is_ordered(view, &job.name) {
+                job.was_ordered.store(true, Relaxed);
+            } else if job.was_ordered.load(Relaxed) {
+                // Its source may hang, and not end the connection.
+                self.end_import_early(job, "it was cancelled, or the source has given it up");
             }
         }
     }
 
     /// The source's connection has ended, or is to count no more.
-    fn end_import_early(&self, job: Arc<Move>) {
+    fn end_import_early(&self, job: Arc<Move>, why: &'static str) {
         if job.is_ending.swap(true, Relaxed) {
             return;
         }
         let (engine, name) = (self.this.clone(), job.name.clone());
         let run = move || {
             if let Some(engine) = engine.upgrade() {
-                engine.give_up_import(&job);
+                engine.give_up_import(&job, why);
             }
         };
         if let Err(error) = std::thread::Builder::new().name("slot-move".into()).spawn(run) {
@@ -182,8 +187,7 @@ impl Engine {
         }
     }
 
-    fn give_up_import(&self, job: &Move) {
-        let why = "the connection to the source was lost";
+    fn give_up_import(&self, job: &Move, why: &str) {
         // What came by the connection and was let in has ended; nothing more is.
         drop(self.keyspace.gate.close(None));
         if !self.raise_epoch() {
@@ -195,8 +199,7 @@ impl Engine {
         log::warn!("Move {} has failed: {why}. Its keys are deleted", job.name);
         // While it is not over, nobody else deletes them, and nobody sees them.
         self.delete_slots(&job.slots, |_| !job.is_over());
-        let stands = |view: &ClusterView| view.map.orders().any(|(_, name, _)| **name == *job.name);
-        match self.cluster_view().is_some_and(|view| stands(&view)) {
+        match self.cluster_view().is_some_and(|view| is_ordered(&view, &job.name)) {
             true => job.interrupt(why),
             false => job.fail(why),
         }
@@ -210,12 +213,15 @@ fn check_import(view: &ClusterView, source: &str, slots: &SlotSet) -> Result<(),
         return Err("slots can go to primaries only".into());
     }
     let from = view.map.node(source).map(|node| &node.known.shard);
-    match slots.iter().find(|&slot| from.is_none() || view.map.owner(slot) != from) {
-        Some(slot) => return Err(format!("slot {slot} is not the source's")),
-        None => {}
+    if let Some(slot) = slots.iter().find(|&slot| from.is_none() || view.map.owner(slot) != from) {
+        return Err(format!("slot {slot} is not the source's"));
     }
     let leads = view.map.node(source).is_some_and(|node| view.map.is_primary(node));
     if leads { Ok(()) } else { Err("slots can come from primaries only".into()) }
+}
+
+fn is_ordered(view: &ClusterView, name: &str) -> bool {
+    view.map.orders().any(|(_, other, _)| **other == *name)
 }
 
 fn owns_all(view: &ClusterView, slots: &SlotSet) -> bool {

@@ -91,6 +91,8 @@ pub struct Move {
     pub(super) is_cancelled: AtomicBool,
     /// Nothing more is taken from its source, and its keys are about to be deleted.
     pub(super) is_ending: AtomicBool,
+    /// A map has shown its order.
+    pub(super) was_ordered: AtomicBool,
     /// It has ended as one attempt, and its order stood.
     pub(super) is_interrupted: AtomicBool,
 }
@@ -126,6 +128,7 @@ impl Move {
             progress: Mutex::new(progress),
             is_cancelled: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
+            was_ordered: AtomicBool::new(false),
             is_interrupted: AtomicBool::new(false),
         }
     }
