@@ -489,7 +489,9 @@ fn a_move_is_taken_up_by_who_leads_then() {
 /// A target that is away for long: the move waits, says why, and can be cancelled; or it goes on.
 #[test]
 fn a_move_waits_for_its_target_until_it_is_cancelled() {
-    let Some(mut cluster) = Cluster::create(2, 2, &["--appendonly", "yes"]) else { return };
+    let Some(mut cluster) = Cluster::create(2, 2, &["--appendonly", "yes", "--appendfsync", "always"]) else {
+        return;
+    };
     (0..200).for_each(|number| drop(cluster.call(&format!("SET key:{number} x"))));
     let ids: Vec<String> = (0..2).map(|index| cluster.id(index)).collect();
     let before = keys_of(&cluster, &[0]);

@@ -158,10 +158,11 @@ impl Elsewhere<'_> {
             }
         }
         let owns = view.owns(slot);
-        // The primary by the records, which was started anew: who leads is yet to be decided.
+        // The primary by the records, which was started anew: who leads is yet to be decided. While
+        // that takes moments, commands wait, and are queued by MULTI.
         let is_led =
             || engine.cluster.as_ref().and_then(|node| node.map.as_ref()).is_some_and(ClusterMap::is_led);
-        if owns && view.leads && !is_led() {
+        if owns && view.leads && !is_led() && !engine.slot_moves.is_unsettled() {
             return Err(CommandError::text(NOT_SERVED));
         }
         let own = view.own_slots().filter(|_| view.leads);
