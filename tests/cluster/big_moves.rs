@@ -92,20 +92,28 @@ fn leaders(cluster: &Cluster) -> (usize, usize) {
     found
 }
 
-/// Moves the slots. How long that took, and when it was done, if it has succeeded.
+/// Moves the slots. How long that took, and when it was done, by whoever leads then; nothing if it
+/// was not begun.
 fn move_them(cluster: &Cluster, from: usize, to: usize) -> Option<(Duration, Instant)> {
     let started = Instant::now();
     let range = format!("0 {}", SLOTS - 1);
     if begin(cluster, from, to, &range) != ok() {
         return None;
     }
+    // One side may be dead; its successor tells of the same move.
+    let shards = [from % 2, to % 2];
     loop {
-        // Either of them may be dead.
-        let reached = std::panic::catch_unwind(|| newest(cluster, from)).ok().flatten();
-        match reached.as_ref().map(|(state, _)| state.as_str()) {
-            Some("success") => return Some((started.elapsed(), Instant::now())),
-            Some("failed") | None => return None,
-            Some(_) => std::thread::sleep(Duration::from_millis(5)),
+        let states = (0..4).map(|index| std::panic::catch_unwind(|| newest(cluster, index)).ok().flatten());
+        let states: Vec<Option<String>> = states.map(|state| Some(state?.0)).collect();
+        let is_done = shards.iter().all(|&shard| {
+            [shard, shard + 2].iter().any(|&index| states[index].as_deref() == Some("success"))
+        });
+        let is_under_way =
+            states.iter().flatten().any(|state| !["success", "failed"].contains(&state.as_str()));
+        match () {
+            () if is_done && !is_under_way => return Some((started.elapsed(), Instant::now())),
+            () if started.elapsed() > Duration::from_secs(300) => return None,
+            () => std::thread::sleep(Duration::from_millis(5)),
         }
     }
 }

@@ -6,6 +6,7 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 
 use braid_tests::{TestServer, Value};
+use rustix::process::Signal;
 use serde_json::Value as Json;
 
 use crate::Cluster;
@@ -276,4 +277,26 @@ fn what_cannot_be_is_told() {
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
     assert!(text(&output).contains("1 SLOTS WITHOUT OWNER: 7"), "{}", text(&output));
     assert!(refused(&format!("-p {} rebalance", cluster.nodes[0].port())).contains("nobody has slots 7"));
+}
+
+#[test]
+fn a_drain_goes_through_though_the_source_fails_over() {
+    let Some(mut cluster) = Cluster::create(4, 2, &["--sync-writes", "yes"]) else { return };
+    cluster.wait_for("the replica is in sync", || cluster.client(0).info("group").contains("in_sync:n0,n2"));
+    write_keys(&cluster);
+    let drain = format!("-p {} drain {}", cluster.nodes[1].port(), address(&cluster, 2));
+    std::thread::scope(|scope| {
+        let drains = scope.spawn(|| run(&drain));
+        cluster.wait_for("it has begun", || {
+            cluster.client(1).call("CLUSTER GETSLOTMIGRATIONS") != Value::Array(vec![])
+        });
+        cluster.nodes[0].signal(Signal::KILL);
+        let output = drains.join().expect("it ends");
+        assert!(output.status.success(), "{}", text(&output));
+    });
+    cluster.nodes[0].wait();
+    cluster.restart(0);
+    cluster.wait_until_ready(1);
+    assert_eq!(slot_counts(&address(&cluster, 1)), [0, 16_384]);
+    check_keys(&cluster);
 }

@@ -372,3 +372,62 @@ fn the_cluster_is_told_of_while_a_replica_loads() {
     );
     assert!(replica.call("DBSIZE").to_string().contains("LOADING"), "it has not ended before");
 }
+
+/// What was in sync only in memory is gone when both servers of a shard start anew: neither leads,
+/// and the cluster says so, until an operator decides.
+#[test]
+fn a_shard_whose_servers_have_all_lost_their_memory_has_failed() {
+    let Some(mut cluster) = Cluster::create(4, 2, &["--cluster-require-full-coverage", "no"]) else { return };
+    let ids: Vec<String> = (0..4).map(|index| cluster.id(index)).collect();
+    cluster.wait_for("the replica is in sync", || cluster.client(0).info("group").contains("in_sync:n0,n2"));
+    cluster.wait_for("it serves", || cluster.call("SET hello before") == Value::ok());
+    for index in [0, 2] {
+        cluster.nodes[index].signal(Signal::KILL);
+        cluster.nodes[index].wait();
+    }
+    for index in [0, 2] {
+        cluster.restart(index);
+    }
+    // The former primary, which is that by the records.
+    let (mut client, mut reader) = (cluster.client(0), cluster.client(0));
+    let down = Value::Error("CLUSTERDOWN Hash slot not served".into());
+    reader.ok("READONLY");
+    let begin = Instant::now();
+    let mut has_failed = false;
+    cluster.wait_for("the slots have failed for some time", || {
+        assert_eq!(client.call("GET hello"), down, "it has them no more");
+        assert_eq!(reader.call("GET hello"), down);
+        let told = (0..4).map(|index| cluster.client(index).call("CLUSTER INFO").text());
+        has_failed = told.into_iter().all(|told| told.contains("cluster_slots_fail:8192\r"));
+        has_failed && begin.elapsed() > Duration::from_secs(5)
+    });
+    assert!(cluster.lines(0).iter().any(|line| line.contains("myself,master")), "{:?}", cluster.lines(0));
+    // Where all slots are to be served or none, the whole cluster is down.
+    let mut other = cluster.client(1);
+    assert!(other.call("SET foo x") == Value::ok());
+    other.ok("CONFIG SET cluster-require-full-coverage yes");
+    assert!(other.call("CLUSTER INFO").text().contains("cluster_state:fail"));
+    cluster.wait_for("an operator decides", || {
+        cluster.client(2).call("CLUSTER FAILOVER TAKEOVER") == Value::ok()
+            || says(&cluster, 1, &ids[2], "master")
+    });
+    cluster.wait_for("it leads", || says(&cluster, 1, &ids[2], "master"));
+    cluster.wait_until_ready(2);
+    cluster.wait_for("it serves", || cluster.call("SET hello x") == Value::ok());
+}
+
+#[test]
+fn the_log_tells_of_an_outage_of_etcd_once() {
+    let Some(cluster) = Cluster::create(2, 2, &[]) else { return };
+    cluster.etcd.pause();
+    // Its record is to change.
+    cluster.client(0).ok("CONFIG SET cluster-announce-hostname other.example");
+    cluster.wait_for("it has tried", || cluster.nodes[0].log().contains("could not say in etcd"));
+    std::thread::sleep(Duration::from_secs(3));
+    cluster.etcd.resume();
+    cluster.wait_for("the other knows", || {
+        cluster.client(1).call("CLUSTER NODES").to_string().contains("other.example")
+    });
+    let log = cluster.nodes[0].log();
+    assert_eq!(log.matches("could not say in etcd").count(), 1, "{log}");
+}

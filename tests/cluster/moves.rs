@@ -36,8 +36,12 @@ fn wait_for_state(cluster: &Cluster, index: usize, state: &str) {
 }
 
 pub(crate) fn begin(cluster: &Cluster, from: usize, to: usize, slots: &str) -> Value {
-    let id = cluster.id(to);
-    cluster.client(from).call(&format!("CLUSTER MIGRATESLOTS SLOTSRANGE {slots} NODE {id}"))
+    order(cluster, from, &cluster.id(to), slots)
+}
+
+/// The same where the target may not answer.
+fn order(cluster: &Cluster, from: usize, target: &str, slots: &str) -> Value {
+    cluster.client(from).call(&format!("CLUSTER MIGRATESLOTS SLOTSRANGE {slots} NODE {target}"))
 }
 
 /// What one client does: it counts up, appends, and changes pairs of keys in transactions, each on
@@ -164,19 +168,28 @@ impl Load {
         }
     }
 
+    /// A read, again if the connection is lost: its node may have ended.
+    fn read(&mut self, key: &str, request: &str) -> Value {
+        loop {
+            if let Some(reply) = self.call(key, &[request]) {
+                return reply;
+            }
+        }
+    }
+
     pub fn check(&mut self) {
         for index in 0..TAGS {
             let (key, expected) = (format!("{{{}-{index}}}", self.tag), self.counters[index]);
             if expected == 0 {
                 continue;
             }
-            let reply = self.call(&key, &[&format!("GET c:{key}")]);
-            assert_eq!(reply, Some(Value::Bulk(expected.to_string().into())), "{key}");
-            let reply = self.call(&key, &[&format!("LRANGE l:{key} 0 -1")]);
+            let reply = self.read(&key, &format!("GET c:{key}"));
+            assert_eq!(reply, Value::Bulk(expected.to_string().into()), "{key}");
+            let reply = self.read(&key, &format!("LRANGE l:{key} 0 -1"));
             let list = (1..=expected).map(|number| Value::Bulk(number.to_string().into())).collect();
-            assert_eq!(reply, Some(Value::Array(list)), "{key}");
-            let reply = self.call(&key, &[&format!("HGET h:{key} f")]);
-            assert_eq!(reply, Some(Value::Bulk(expected.to_string().into())), "{key}");
+            assert_eq!(reply, Value::Array(list), "{key}");
+            let reply = self.read(&key, &format!("HGET h:{key} f"));
+            assert_eq!(reply, Value::Bulk(expected.to_string().into()), "{key}");
         }
     }
 }
@@ -411,9 +424,102 @@ fn nothing_is_lost_whoever_dies_while_slots_move() {
         cluster.nodes[victim].wait();
         cluster.restart(victim);
         cluster.wait_until_ready(2);
+        // Whoever leads takes it up.
+        cluster.wait_for("nothing is on its way", || (0..4).all(|index| !is_moving(&cluster, index)));
     }
     let leaders: Vec<usize> = (0..4).filter(|&index| leads(&cluster, index)).collect();
     wait_for_keys(&cluster, &leaders, keys);
+}
+
+/// A node tells of a move that is not over.
+fn is_moving(cluster: &Cluster, index: usize) -> bool {
+    let moves = cluster.client(index).call("CLUSTER MIGRATION STATUS ALL").to_string();
+    moves.contains("in_progress")
+}
+
+/// The field of the newest move that a node tells of, as Redis names it.
+fn told(cluster: &Cluster, index: usize, name: &str) -> Option<Value> {
+    let Value::Array(moves) = cluster.client(index).call("CLUSTER MIGRATION STATUS ALL") else { return None };
+    let Some(Value::Array(fields)) = moves.first() else { return None };
+    let at = fields.iter().position(|field| *field == Value::Bulk(name.into()))?;
+    Some(fields[at + 1].clone())
+}
+
+/// Both primaries end in the midst of it: their successors move the slots.
+#[test]
+fn a_move_is_taken_up_by_who_leads_then() {
+    let durable = ["--sync-writes", "yes"];
+    let Some(mut cluster) = Cluster::create(4, 2, &durable) else { return };
+    let ids: Vec<String> = (0..4).map(|index| cluster.id(index)).collect();
+    let slots = "0 4095";
+    cluster.wait_for("the replicas are in sync", || {
+        (0..2).all(|index| {
+            cluster.client(index).info("group").contains(&format!("in_sync:n{index},n{}", index + 2))
+        })
+    });
+    let ((), seen) = loaded(&cluster, 0..2, || {
+        // It answers nothing from now on, so the move cannot be done by those who began it.
+        cluster.nodes[1].signal(Signal::STOP);
+        assert_eq!(order(&cluster, 0, &ids[1], slots), ok());
+        let name = told(&cluster, 0, "id");
+        assert!(is_moving(&cluster, 0), "{name:?}");
+        cluster.nodes[0].signal(Signal::KILL);
+        cluster.wait_for("the successor of the target has the slots", || {
+            told(&cluster, 3, "state") == Some(Value::Bulk("completed".into()))
+        });
+        cluster.wait_for("the successor of the source says so, too", || {
+            told(&cluster, 2, "state") == Some(Value::Bulk("completed".into()))
+        });
+        for index in [2, 3] {
+            assert_eq!(told(&cluster, index, "id"), name, "it is the same move");
+            let sides = ["source", "dest"].map(|side| told(&cluster, index, side));
+            assert_eq!(sides, [&ids[2], &ids[3]].map(|id| Some(Value::Bulk(id.as_str().into()))));
+        }
+        cluster.nodes[1].signal(Signal::CONT);
+    });
+    cluster.nodes[0].wait();
+    cluster.restart(0);
+    cluster.wait_until_ready(2);
+    wait_for_keys(&cluster, &[2, 3], seen.keys as i64);
+    let owner = cluster.lines(2).into_iter().find(|line| line.contains(" 0-4095")).expect("one owner");
+    assert!(owner.starts_with(&ids[3]), "{owner}");
+    cluster.wait_for("nothing is on its way", || (0..4).all(|index| !is_moving(&cluster, index)));
+}
+
+/// A target that is away for long: the move waits, says why, and can be cancelled; or it goes on.
+#[test]
+fn a_move_waits_for_its_target_until_it_is_cancelled() {
+    let Some(mut cluster) = Cluster::create(2, 2, &["--appendonly", "yes", "--appendfsync", "always"]) else {
+        return;
+    };
+    (0..200).for_each(|number| drop(cluster.call(&format!("SET key:{number} x"))));
+    let ids: Vec<String> = (0..2).map(|index| cluster.id(index)).collect();
+    let before = keys_of(&cluster, &[0]);
+    for is_cancelled in [true, false] {
+        cluster.nodes[1].signal(Signal::STOP);
+        assert_eq!(order(&cluster, 0, &ids[1], "0 4000"), ok());
+        cluster.nodes[1].signal(Signal::KILL);
+        cluster.nodes[1].wait();
+        cluster.wait_for("it was interrupted, and is not over", || {
+            let message = newest(&cluster, 0)
+                .is_some_and(|(state, message)| state == "connecting" && !message.is_empty());
+            message && is_moving(&cluster, 0)
+        });
+        if is_cancelled {
+            assert_eq!(cluster.client(0).call("CLUSTER MIGRATION CANCEL ALL"), Value::Integer(1));
+            wait_for_state(&cluster, 0, "cancelled");
+        }
+        cluster.restart(1);
+        cluster.wait_until_ready(2);
+        if is_cancelled {
+            assert_eq!(keys_of(&cluster, &[0]), before, "the slots have stayed");
+            assert_eq!(newest(&cluster, 1), None, "the target knows of nothing");
+        } else {
+            wait_for_state(&cluster, 0, "success");
+            assert!(matches!(told(&cluster, 0, "retries"), Some(Value::Integer(1..))));
+            wait_for_keys(&cluster, &[0, 1], 200);
+        }
+    }
 }
 
 pub(crate) fn leads(cluster: &Cluster, index: usize) -> bool {
@@ -446,13 +552,11 @@ fn etcd_may_be_away_while_slots_move() {
     let Some(cluster) = Cluster::create(2, 2, &[]) else { return };
     under_load(&cluster, 2, || {
         cluster.move_slots(0, 1, "0 999");
-        cluster.etcd.pause();
         assert_eq!(begin(&cluster, 0, 1, "1000 1999"), ok());
+        cluster.etcd.pause();
         std::thread::sleep(Duration::from_secs(3));
         cluster.etcd.resume();
-        cluster.wait_for("it has ended in some way", || {
-            newest(&cluster, 0).is_some_and(|(state, _)| ["success", "failed"].contains(&state.as_str()))
-        });
+        wait_for_state(&cluster, 0, "success");
         cluster.wait_for("there is one owner", || {
             let owners = |index: usize| cluster.client(index).call("CLUSTER SLOTS").to_string();
             owners(0) == owners(1) && owners(0).contains("1999") == owners(1).contains("1999")

@@ -2,9 +2,9 @@
 //! Has slots move: plans them, shows the plan, and carries it out by CLUSTER MIGRATESLOTS, a few
 //! hundred slots at a time.
 //!
-//! Each step is a move of the servers' own, which goes through or leaves the slots where they are.
-//! So whatever ends this program, no slot is half way, and the same command begins where it has
-//! ended.
+//! Each step is a move of the servers' own, which goes through or leaves the slots where they are,
+//! and which they take up again by themselves after a failover. So whatever ends this program, no
+//! slot is half way, and the same command begins where it has ended.
 
 use std::time::{Duration, Instant};
 
@@ -258,51 +258,54 @@ fn attempt(
     let part: Vec<u16> =
         missing.into_iter().filter(|&slot| owner(slot).is_some_and(|node| node.id == source.id)).collect();
     let mut connection = cluster.connect(source)?;
-    let mut words = vec!["CLUSTER".to_owned(), "MIGRATESLOTS".into(), "SLOTSRANGE".into()];
-    words.extend(slots::ranges(&part).iter().flat_map(|(first, last)| [first.to_string(), last.to_string()]));
-    words.extend(["NODE".to_owned(), target.id.clone()]);
-    connection.expect(&words).map_err(|error| format!("{}: {error}", source.address()))?;
-    await_move(&mut connection, &part, &target.id, progress, remark)
-        .map_err(|error| format!("{}: {error}", source.address()))?;
-    let id = target.id.clone();
+    let at_source = |error: String| format!("{}: {error}", source.address());
+    // One may be under way: an operator's, or this one's, which goes on after a failover.
+    let known = find(&mut connection, |one| !one.is_over() && one.has(first)).map_err(at_source)?;
+    let name = match known {
+        Some(known) => known.text("name"),
+        None => {
+            let ranges = slots::ranges(&part);
+            let mut words = vec!["CLUSTER".to_owned(), "MIGRATESLOTS".into(), "SLOTSRANGE".into()];
+            words.extend(ranges.iter().flat_map(|(first, last)| [first.to_string(), last.to_string()]));
+            words.extend(["NODE".to_owned(), target.id.clone()]);
+            connection.expect(&words).map_err(|error| at_source(error.to_string()))?;
+            // The newest comes first.
+            let ours = find(&mut connection, |one| one.has(first)).map_err(at_source)?;
+            ours.ok_or_else(|| at_source("it does not know of the move".into()))?.text("name")
+        }
+    };
+    await_move(&mut connection, &name, progress, remark).map_err(at_source)?;
+    let from = source.id.clone();
     wait_until("the move is known", PATIENCE, || {
         let nodes = cluster.nodes()?;
         let owners = nodes.owners();
-        Ok(part.iter().all(|&slot| owners[usize::from(slot)].is_some_and(|node| node.id == id)))
+        Ok(part.iter().all(|&slot| owners[usize::from(slot)].is_some_and(|node| node.id != from)))
     })?;
     Ok(false)
 }
 
+/// The first move from a node that is meant.
+fn find(source: &mut Connection, is_meant: impl Fn(&Fields) -> bool) -> Result<Option<Fields>, String> {
+    let moves = source.expect(&["CLUSTER", "GETSLOTMIGRATIONS"]).map_err(|error| error.to_string())?;
+    let mut moves = moves.elements().into_iter().map(Fields::of);
+    Ok(moves.find(|one| one.text("operation") == "EXPORT" && is_meant(one)))
+}
+
 /// Waits until a move that was begun has succeeded.
-fn await_move(
-    source: &mut Connection,
-    slots: &[u16],
-    to: &str,
-    progress: &Progress,
-    remark: &str,
-) -> Result<(), String> {
-    let ranges: Vec<String> =
-        slots::ranges(slots).iter().map(|(first, last)| format!("{first}-{last}")).collect();
-    let ranges = ranges.join(" ");
+fn await_move(source: &mut Connection, name: &str, progress: &Progress, remark: &str) -> Result<(), String> {
     let begin = Instant::now();
     loop {
-        let moves = source.expect(&["CLUSTER", "GETSLOTMIGRATIONS"]).map_err(|error| error.to_string())?;
-        // The newest comes first.
-        let ours = moves.elements().into_iter().map(Fields::of).find(|one| {
-            one.text("slot_ranges") == ranges
-                && one.text("target_node") == to
-                && one.text("operation") == "EXPORT"
-        });
+        let ours = find(source, |one| one.text("name") == name)?;
         let Some(ours) = ours else { return Err("it does not know of the move any more".into()) };
+        let message = ours.text("message");
         match ours.text("state").as_str() {
             "success" => return Ok(()),
-            "failed" | "cancelled" => {
-                return Err(format!("the move has {}: {}", ours.text("state"), ours.text("message")));
-            }
+            state if ours.is_over() => return Err(format!("the move has {state}: {message}")),
             state => {
                 let behind = ours.text("remaining_repl_size").parse().unwrap_or(0.0);
+                let again = if message.is_empty() { message } else { format!(" again ({message})") };
                 progress.show(&format!(
-                    "{remark}, {state}, {} to go, {:.0} s",
+                    "{remark}, {state}{again}, {} to go, {:.0} s",
                     figures::bytes(behind),
                     begin.elapsed().as_secs_f64()
                 ));
@@ -318,6 +321,20 @@ struct Fields(Vec<Value>);
 impl Fields {
     fn of(value: Value) -> Fields {
         Fields(value.elements())
+    }
+
+    /// Of a move: nothing more happens.
+    fn is_over(&self) -> bool {
+        ["success", "failed", "cancelled"].contains(&self.text("state").as_str())
+    }
+
+    /// Of a move: a slot is among those that move.
+    fn has(&self, slot: u16) -> bool {
+        let ranges = self.text("slot_ranges");
+        ranges.split(' ').filter_map(|range| range.split_once('-')).any(|(first, last)| {
+            let bound = |text: &str| text.parse::<u16>().ok();
+            bound(first).zip(bound(last)).is_some_and(|(first, last)| (first..=last).contains(&slot))
+        })
     }
 
     fn text(&self, name: &str) -> String {

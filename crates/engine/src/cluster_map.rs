@@ -7,8 +7,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
@@ -72,6 +72,9 @@ pub struct ClusterMap {
     view: ArcSwap<ClusterView>,
     /// A bit for each of the slots that are served without a look at the map.
     plain: Vec<AtomicU64>,
+    /// This process leads its shard. That its node is the shard's primary by the records is not
+    /// enough: one that was started anew may not lead again.
+    is_led: AtomicBool,
     /// The revision of the present map.
     revision: Mutex<u64>,
     /// Ids of nodes that are not alive, and when that was seen, milliseconds of Unix time.
@@ -90,6 +93,7 @@ impl ClusterMap {
             id: Mutex::new(Arc::clone(&id)),
             view: ArcSwap::from_pointee(ClusterView { id, ..ClusterView::default() }),
             plain: (0..HASH_SLOTS / 64).map(|_| AtomicU64::new(0)).collect(),
+            is_led: AtomicBool::new(false),
             revision: Mutex::new(0),
             lost: Mutex::default(),
             forgotten: Mutex::default(),
@@ -146,15 +150,7 @@ impl ClusterMap {
         let id = self.id.lock();
         // It may have been renewed since the view was made.
         let view = if view.id == *id { view } else { ClusterView::new(view.map, Arc::clone(&id)) };
-        let plain = match !require_all || view.map.is_complete() {
-            true => view.plain_slots(),
-            false => SlotSet::default(),
-        };
-        for (index, word) in self.plain.iter().enumerate() {
-            let first = index as u16 * 64;
-            let bits = (0..64).filter(|bit| plain.contains(first + bit));
-            word.store(bits.fold(0, |word, bit| word | 1 << bit), Relaxed);
-        }
+        self.set_plain(&view, require_all);
         let revision = view.map.revision;
         let gone =
             self.view.load().map.nodes.keys().filter(|id| view.map.node(id).is_none()).cloned().collect();
@@ -164,6 +160,32 @@ impl ClusterMap {
         self.view.store(Arc::new(view));
         *self.revision.lock() = revision;
         self.has_changed.notify_all();
+    }
+
+    fn set_plain(&self, view: &ClusterView, require_all: bool) {
+        let plain = match self.is_led() && (!require_all || view.map.is_complete()) {
+            true => view.plain_slots(),
+            false => SlotSet::default(),
+        };
+        for (index, word) in self.plain.iter().enumerate() {
+            let first = index as u16 * 64;
+            let bits = (0..64).filter(|bit| plain.contains(first + bit));
+            word.store(bits.fold(0, |word, bit| word | 1 << bit), Relaxed);
+        }
+    }
+
+    /// Whether this process leads its shard.
+    pub(crate) fn is_led(&self) -> bool {
+        self.is_led.load(Relaxed)
+    }
+
+    /// This process leads its shard from now on, or does no more.
+    pub(crate) fn set_led(&self, is_led: bool, require_all: bool) {
+        if self.is_led() != is_led {
+            let _id = self.id.lock();
+            self.is_led.store(is_led, Relaxed);
+            self.set_plain(&self.view.load(), require_all);
+        }
     }
 
     /// Takes note of nodes that have failed since the present view, and of those that are back.

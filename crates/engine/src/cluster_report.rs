@@ -70,7 +70,7 @@ impl Engine {
         }
         let is_complete = report.assigned == all && report.lost == 0;
         report.is_ok = is_complete || report.assigned > 0 && !self.config.cluster_require_full_coverage();
-        for one in self.slot_moves.all().iter().filter(|one| !one.progress().state.is_over()) {
+        for one in self.all_moves().iter().filter(|one| !one.progress().state.is_over()) {
             *(if one.is_export { &mut report.moves_out } else { &mut report.moves_in }) += 1;
         }
         Some(report)

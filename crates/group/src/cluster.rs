@@ -20,5 +20,5 @@ mod tests;
 
 pub use changes::{Change, Refusal, Write};
 pub use map::{Health, Map, MapNode, MapShard};
-pub use records::{KnownNode, ShardSlots};
+pub use records::{KnownNode, MoveOrder, ShardSlots};
 pub use slot_set::SlotSet;

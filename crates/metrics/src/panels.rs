@@ -106,7 +106,7 @@ pub fn cluster(engine: &Engine) -> Value {
         node.map_or_else(|| id.to_owned(), |node| node.name.to_string())
     };
     let mut ended = 0;
-    let mut moves = engine.slot_moves.all();
+    let mut moves = engine.all_moves();
     moves.retain(|one| {
         let is_over = one.progress().state.is_over();
         ended += usize::from(is_over);

@@ -14,7 +14,9 @@ use braid_engine::{Call, Engine};
 use braid_group::cluster::{MapNode, SlotSet};
 use braid_spec::{CommandError, CommandResult};
 
-use super::operators::{alone, id_arg, in_background, map_of, range_args_from, slot_arg};
+use super::operators::{
+    alone, count_in_background, id_arg, in_background, map_of, range_args_from, slot_arg,
+};
 
 fn error(text: impl Into<String>) -> CommandError {
     CommandError::text(format!("ERR {}", text.into()))
@@ -29,14 +31,10 @@ fn is_token(call: &Call, index: usize, token: &str) -> bool {
 type Wanted = Vec<(SlotSet, Arc<str>)>;
 
 pub(super) fn migrate_slots(call: &mut Call) -> CommandResult {
-    if map_of(call)?.is_none() {
-        return Err(alone(call));
-    }
+    let map = map_of(call)?.ok_or_else(|| alone(call))?;
     let wanted = parse_moves(call)?;
     check_moves(call.engine, &wanted)?;
-    begin(call.engine, wanted)?;
-    call.reply.ok();
-    Ok(())
+    in_background(call, map, move |task| task.order(wanted).map(|_| "OK".to_owned()))
 }
 
 /// `SLOTSRANGE start end [start end ...] NODE id`, once or more.
@@ -99,13 +97,9 @@ fn check_moves(engine: &Engine, wanted: &Wanted) -> Result<(), CommandError> {
     Ok(())
 }
 
-fn begin(engine: &Engine, wanted: Wanted) -> Result<Vec<String>, CommandError> {
-    engine.move_slots(wanted).map_err(|slot| error(format!("Slot {slot} is on its way already.")))
-}
-
 pub(super) fn get_slot_migrations(call: &mut Call) -> CommandResult {
     map_of(call)?;
-    let moves = call.engine.slot_moves.all();
+    let moves = call.engine.all_moves();
     call.reply.array(moves.len());
     for one in moves {
         reply_as_valkey(call, &one);
@@ -152,12 +146,11 @@ fn reply_as_valkey(call: &mut Call, one: &Move) {
 }
 
 pub(super) fn cancel_slot_migrations(call: &mut Call) -> CommandResult {
-    map_of(call)?;
-    if call.engine.slot_moves.cancel(|one| one.is_export) == 0 {
-        return Err(error("No migrations ongoing"));
-    }
-    call.reply.ok();
-    Ok(())
+    let map = map_of(call)?.ok_or_else(|| error("No migrations ongoing"))?;
+    in_background(call, map, |task| match task.cancel(false, None)? {
+        0 => Err(error("No migrations ongoing")),
+        _ => Ok("OK".into()),
+    })
 }
 
 pub(super) fn migration(call: &mut Call) -> CommandResult {
@@ -190,14 +183,15 @@ pub(super) fn migration(call: &mut Call) -> CommandResult {
         5 if call.arg_is(3, "id") => Some(id_arg(call, 4)),
         _ => return Err(CommandError::Syntax),
     };
-    let is_meant = |one: &Move| name.as_ref().is_none_or(|name| *name == one.name);
     if is_cancel {
-        let count = call.engine.slot_moves.cancel(is_meant);
-        call.reply.integer(count as i64);
-        return Ok(());
+        let Some(map) = map else {
+            call.reply.integer(0);
+            return Ok(());
+        };
+        return count_in_background(call, map, move |task| task.cancel(true, name.as_deref()));
     }
-    let moves: Vec<Arc<Move>> =
-        call.engine.slot_moves.all().into_iter().filter(|one| is_meant(one)).collect();
+    let is_meant = |one: &Move| name.as_ref().is_none_or(|name| *name == one.name);
+    let moves: Vec<Arc<Move>> = call.engine.all_moves().into_iter().filter(|one| is_meant(one)).collect();
     call.reply.array(moves.len());
     for one in moves {
         reply_as_redis(call, &one);
@@ -243,7 +237,7 @@ fn reply_as_redis(call: &mut Call, one: &Move) {
         ("last_error", progress.message.clone()),
     ];
     let numbers = [
-        ("retries", 0),
+        ("retries", i64::try_from(one.retries).unwrap_or(i64::MAX)),
         ("create_time", one.created_ms),
         ("start_time", one.created_ms),
         ("end_time", end_ms),
@@ -266,7 +260,7 @@ pub(super) fn sync_slots(call: &mut Call) -> CommandResult {
     match call.args.len() {
         6 if call.arg_is(2, "establish") => {
             let slots = slots_arg(call, 5)?;
-            let seat = call.engine.begin_import(id_arg(call, 3), Arc::from(id_arg(call, 4)), slots)?;
+            let seat = call.engine.begin_import(&id_arg(call, 3), Arc::from(id_arg(call, 4)), slots)?;
             call.session.import = Some(Arc::clone(&seat));
             in_background(call, map, move |task| task.engine.prepare_import(&seat).map(|()| "OK".into()))
         }
@@ -288,9 +282,10 @@ pub(super) fn sync_slots(call: &mut Call) -> CommandResult {
         5 if call.arg_is(2, "export") => {
             let wanted = vec![(slots_arg(call, 3)?, Arc::from(id_arg(call, 4)))];
             check_moves(call.engine, &wanted)?;
-            let names = begin(call.engine, wanted)?;
-            call.reply.simple(names.first().map_or("", |name| name));
-            Ok(())
+            in_background(call, map, move |task| {
+                let names = task.order(wanted)?;
+                Ok(names.first().map_or_else(String::new, |name| name.to_string()))
+            })
         }
         _ => Err(CommandError::Syntax),
     }

@@ -7,6 +7,7 @@
 //! server gives to a node that owns everything, or, where a stock server would give slots away or
 //! join others, one that says that this is not possible here.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use braid_base::crc::HASH_SLOTS;
@@ -16,7 +17,8 @@ use braid_engine::cluster_node::Bump;
 use braid_engine::group::changes::{AskError, ChangeError};
 use braid_engine::{Call, Engine};
 use braid_group::cluster::changes::{Me, Operator, SlotChange};
-use braid_group::cluster::{Change, MapNode, Refusal};
+use braid_group::cluster::{Change, MapNode, Refusal, SlotSet};
+use braid_resp::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult};
 
 use super::node_of;
@@ -60,6 +62,18 @@ impl Task<'_> {
             .change_cluster(&self.me, work)
             .map_err(|error: ChangeError| CommandError::text(error.to_string()))
     }
+
+    /// Orders moves of slots. Their names.
+    pub(super) fn order(&self, wanted: Vec<(SlotSet, Arc<str>)>) -> Result<Vec<Arc<str>>, CommandError> {
+        let names = self.engine.order_moves(&self.me, wanted);
+        names.map_err(|error| CommandError::text(error.to_string()))
+    }
+
+    /// Cancels moves from this server's shard, or also to it. How many.
+    pub(super) fn cancel(&self, also_to: bool, name: Option<&str>) -> Result<usize, CommandError> {
+        let count = self.engine.cancel_moves(&self.me, also_to, name);
+        count.map_err(|error| CommandError::text(error.to_string()))
+    }
 }
 
 /// Does `work` in the background, whose text is the reply.
@@ -67,6 +81,24 @@ pub(super) fn in_background(
     call: &mut Call,
     map: &ClusterMap,
     work: impl FnOnce(&Task<'_>) -> Result<String, CommandError> + Send + 'static,
+) -> CommandResult {
+    answer_later(call, map, work, |reply, text| reply.simple(&text))
+}
+
+/// The same with a number as the reply.
+pub(super) fn count_in_background(
+    call: &mut Call,
+    map: &ClusterMap,
+    work: impl FnOnce(&Task<'_>) -> Result<usize, CommandError> + Send + 'static,
+) -> CommandResult {
+    answer_later(call, map, work, |reply, count| reply.integer(i64::try_from(count).unwrap_or(i64::MAX)))
+}
+
+fn answer_later<T>(
+    call: &mut Call,
+    map: &ClusterMap,
+    work: impl FnOnce(&Task<'_>) -> Result<T, CommandError> + Send + 'static,
+    tell: impl FnOnce(&mut ReplyBuffer, T) + Send + 'static,
 ) -> CommandResult {
     let name = || call.command.full_name.replace('|', " ").to_ascii_uppercase();
     if !call.may_leave(false) {
@@ -81,9 +113,9 @@ pub(super) fn in_background(
     call.work_in_background(move |engine, answer| {
         let task = Task { engine, me, answer };
         match work(&task) {
-            Ok(text) => {
+            Ok(done) => {
                 let mut reply = task.answer.buffer();
-                reply.simple(&text);
+                tell(&mut reply, done);
                 task.answer.give(reply);
             }
             Err(error) => task.answer.give_error(&error),

@@ -22,6 +22,7 @@ pub use super::slots::OneSlot;
 use super::speculative::Speculative;
 use super::{collect_keys, count, note_reads, report};
 use crate::blocking;
+use crate::cluster_map::ClusterView;
 use crate::engine::Engine;
 use crate::engine::call::{Call, Others};
 use crate::locks::LockSet;
@@ -265,7 +266,8 @@ fn reaches_elsewhere(engine: &Engine, run: &ScriptRun<'_>, command: &Command, ar
     found.into_iter().any(|at| {
         let key = args[at.index];
         let slot = key_hash_slot(key);
-        let is_here = (map.serves(slot) || map.view().owns(slot)) && !engine.slot_moves.holds(slot);
+        let owns = |view: &ClusterView| view.owns(slot) && (!view.leads || map.is_led());
+        let is_here = (map.serves(slot) || owns(&map.view())) && !engine.slot_moves.holds(slot);
         !is_here && !run.declared.iter().any(|declared| declared.key == key)
     })
 }

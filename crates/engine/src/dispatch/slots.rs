@@ -14,7 +14,7 @@ use braid_spec::{Behavior, Command, CommandError, Flags, keys};
 
 use super::Worker;
 use super::data::{is_exec, writes};
-use crate::cluster_map::ClusterView;
+use crate::cluster_map::{ClusterMap, ClusterView};
 use crate::engine::Engine;
 use crate::locks::{LockSet, lock};
 use crate::session::Session;
@@ -158,6 +158,13 @@ impl Elsewhere<'_> {
             }
         }
         let owns = view.owns(slot);
+        // The primary by the records, which was started anew: who leads is yet to be decided. While
+        // that takes moments, commands wait, and are queued by MULTI.
+        let is_led =
+            || engine.cluster.as_ref().and_then(|node| node.map.as_ref()).is_some_and(ClusterMap::is_led);
+        if owns && view.leads && !is_led() && !engine.slot_moves.is_unsettled() {
+            return Err(CommandError::text(NOT_SERVED));
+        }
         let own = view.own_slots().filter(|_| view.leads);
         let target = own.and_then(|own| own.migrating.get(&slot)).filter(|_| owns);
         let is_importing = own.is_some_and(|own| own.importing.contains_key(&slot)) && !owns;

@@ -104,6 +104,7 @@ impl<'e> Node<'e> {
 
     fn change_shard(&mut self, group: &'e Group, shard: Option<&Arc<str>>, part: &mut Option<Part<'e>>) {
         *part = None;
+        self.engine.note_lead(false);
         let keys = Keys::of_shard(&group.settings.name, shard.map_or(NO_SHARD, |shard| shard));
         *group.keys.lock() = Arc::new(keys);
         {
@@ -143,6 +144,13 @@ impl<'e> Node<'e> {
 }
 
 impl Engine {
+    /// Takes note of whether this process leads its shard.
+    pub(super) fn note_lead(&self, leads: bool) {
+        if let Some(map) = self.cluster.as_ref().and_then(|node| node.map.as_ref()) {
+            map.set_led(leads, self.config.cluster_require_full_coverage());
+        }
+    }
+
     /// Goes by a newer map of the cluster.
     fn publish_map(&self, view: ClusterView) {
         let Some(cluster) = self.cluster.as_ref().and_then(|node| node.map.as_ref()) else { return };
@@ -203,20 +211,32 @@ impl Engine {
         if foreign.is_empty() {
             return;
         }
+        let is_certain = foreign.iter().all(|slot| lost.contains(slot));
+        // One thread at a time: it raises the epoch itself, by which this is called again.
+        if !self.slot_moves.drops.ask() {
+            return;
+        }
         log::warn!(
             "{} slots have keys here that belong to other nodes now: these keys are deleted",
             foreign.len()
         );
-        let is_certain = foreign.iter().all(|slot| lost.contains(slot));
         let engine = self.this.clone();
         let run = move || {
             let Some(engine) = engine.upgrade() else { return };
-            if is_certain || engine.raise_epoch() {
-                engine.delete_slots(&foreign, |slot| engine.foreign_slots().contains(slot));
-                engine.refresh_hidden_slots();
+            let (mut foreign, mut is_certain) = (foreign, is_certain);
+            loop {
+                if !foreign.is_empty() && (is_certain || engine.raise_epoch()) {
+                    engine.delete_slots(&foreign, |slot| engine.foreign_slots().contains(slot));
+                    engine.refresh_hidden_slots();
+                }
+                if !engine.slot_moves.drops.goes_on() {
+                    return;
+                }
+                (foreign, is_certain) = (engine.foreign_slots(), false);
             }
         };
         if let Err(error) = std::thread::Builder::new().name("slots".into()).spawn(run) {
+            self.slot_moves.drops.stop();
             log::warn!("Keys of other nodes' slots are not deleted: {error}");
         }
     }

@@ -95,6 +95,7 @@ fn keep_records(engine: &Engine, group: &Group, client: &Client) {
     let (mut was_strange, mut mirror) = (String::new(), Mirror::default());
     // How often the watch alone was relied on, and whether the records have to be read.
     let (mut looks, mut must_read) = (0, true);
+    let mut is_unsaid = false;
     while !engine.shutdown.is_requested() {
         let wishes = {
             let mut wishes = group.wishes.lock();
@@ -115,8 +116,14 @@ fn keep_records(engine: &Engine, group: &Group, client: &Client) {
         };
         let node = wishes.node.map(|(node, lease)| put(keys.node(name), node.to_json(), lease));
         let offer = wishes.offer.map(|(keys, offer, lease)| put(keys.offer(name), offer.to_json(), lease));
-        for error in [node, offer].into_iter().flatten().filter_map(Result::err) {
-            log::warn!("This server could not say in etcd where it is: {error}");
+        for outcome in [node, offer].into_iter().flatten() {
+            // It is tried again at once, and told once.
+            if let Err(error) = &outcome
+                && !is_unsaid
+            {
+                log::warn!("This server could not say in etcd where it is: {error}");
+            }
+            is_unsaid = outcome.is_err();
         }
         let mut has_changed = mirror.apply(&wishes.events);
         if is_idle && !must_read {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use braid_base::clock::boot_nanos;
 use braid_group::member::Outcome;
-use braid_group::{Member, Node, Transaction};
+use braid_group::{Duty, Member, Node, Transaction};
 use braid_replication::link::Phase;
 
 use super::messages::{News, Wishes};
@@ -135,8 +135,7 @@ fn run(engine: &Arc<Engine>, group: &Arc<Group>) {
             view.has_id = true;
         }
         duties.carry_out(&orders, member);
-        tend_unsettled(engine, group);
-        engine.tend_former_clients();
+        follow_duty(engine, group, &orders.duty);
         let Some(lease) = lease else { continue };
         let mut wishes = group.wishes.lock();
         let Wishes { transaction, offer, .. } = &mut *wishes;
@@ -172,6 +171,14 @@ fn note_outcome(engine: &Engine, group: &Group, transaction: &Transaction, outco
     if hands_over && group.settings.is_cluster {
         engine.hold_until_settled(group.timing.lease);
     }
+}
+
+/// Does what goes by this server's part in its shard, once that has been taken.
+fn follow_duty(engine: &Engine, group: &Group, duty: &Duty) {
+    engine.note_lead(matches!(duty, Duty::Lead { .. }));
+    tend_unsettled(engine, group);
+    engine.tend_orders();
+    engine.tend_former_clients();
 }
 
 /// Lets commands go on if the cluster's map and this server's role agree again.

@@ -22,7 +22,6 @@ use braid_keyspace::reader::Found;
 use braid_keyspace::table::TableCursor;
 use braid_rdb::{Format, Target as Version};
 use braid_replication::link::units::{StreamRequest, Units};
-use braid_replication::random_id;
 use braid_spec::{Flags, Group as Family, Scope, keys};
 
 use super::hold::Hold;
@@ -58,6 +57,20 @@ const APPROACH: Duration = Duration::from_secs(2);
 /// How long the target may take to see the change of the map.
 const FOLLOW: Duration = Duration::from_secs(2);
 
+/// First words of a target's errors that are over when it has found its role, or another one has
+/// taken it.
+const PASSING: [&str; 9] = [
+    "TRYAGAIN",
+    "READONLY",
+    "MASTERDOWN",
+    "CLUSTERDOWN",
+    "MOVED",
+    "LOADING",
+    "UNCERTAIN",
+    "NOREPLICAS",
+    "UNBLOCKED",
+];
+
 /// Why a move has ended early.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
@@ -65,6 +78,10 @@ enum Failure {
     Broken,
     #[error("the target did not answer in time")]
     TimedOut,
+    /// It is begun again, here or by another primary.
+    #[error("{0}")]
+    Interrupted(String),
+    /// There is no point in trying again.
     #[error("{0}")]
     Said(String),
     #[error("cancelled")]
@@ -81,31 +98,33 @@ fn said(why: impl Into<String>) -> Failure {
     Failure::Said(why.into())
 }
 
+fn interrupted(why: impl Into<String>) -> Failure {
+    Failure::Interrupted(why.into())
+}
+
+/// What an error of the target means.
+fn of_target(error: &str) -> Failure {
+    let word = error.split(' ').next().unwrap_or_default();
+    let why = format!("the target says: {error}");
+    if PASSING.contains(&word) { interrupted(why) } else { said(why) }
+}
+
 impl Engine {
-    /// Begins moves: slots of this server, and the id of the node that gets them. Their names.
-    ///
-    /// # Errors
-    /// A slot that is on its way already.
-    pub fn move_slots(&self, wanted: Vec<(SlotSet, Arc<str>)>) -> Result<Vec<String>, u16> {
-        let source = self.cluster_view().map_or_else(|| Arc::from(""), |view| Arc::clone(&view.id));
-        let one = |(slots, target): (SlotSet, Arc<str>)| {
-            Arc::new(Move::new(random_id(), true, slots, Arc::clone(&source), target))
+    /// Begins a move that is ordered.
+    pub(super) fn begin_export(&self, new: Move) {
+        let Ok(job) = self.slot_moves.add(new, self.config.cluster_slot_migration_log_max_len() as usize)
+        else {
+            return;
         };
-        let new: Vec<Arc<Move>> = wanted.into_iter().map(one).collect();
-        self.slot_moves.add(new.clone(), self.config.cluster_slot_migration_log_max_len() as usize)?;
-        let names = new.iter().map(|one| one.name.clone()).collect();
-        for one in new {
-            let (engine, job) = (self.this.clone(), Arc::clone(&one));
-            let run = move || {
-                if let Some(engine) = engine.upgrade() {
-                    run(&engine, &job);
-                }
-            };
-            if let Err(error) = std::thread::Builder::new().name("slot-move".into()).spawn(run) {
-                one.fail(&format!("no thread can be started: {error}"));
+        let (engine, known) = (self.this.clone(), Arc::clone(&job));
+        let run = move || {
+            if let Some(engine) = engine.upgrade() {
+                run(&engine, &known);
             }
+        };
+        if let Err(error) = std::thread::Builder::new().name("slot-move".into()).spawn(run) {
+            job.fail(&format!("no thread can be started: {error}"));
         }
-        Ok(names)
     }
 
     /// Has the journal read by one more move, from now on, or by one less. The world is stopped
@@ -122,7 +141,7 @@ fn run(engine: &Engine, job: &Move) {
     let ended = connect(engine, job).and_then(|connection| Export::begin(engine, job, connection)?.run());
     match ended {
         Ok(()) => {
-            job.enter(MoveState::Success);
+            job.succeed();
             let progress = job.progress();
             log::info!(
                 "Move {} is done: {} keys, commands waited for {} ms",
@@ -131,7 +150,16 @@ fn run(engine: &Engine, job: &Move) {
                 progress.pause_ms
             );
         }
+        Err(failure @ (Failure::Broken | Failure::TimedOut | Failure::Interrupted(_))) => {
+            job.interrupt(&failure.to_string());
+            log::warn!("Move {} was interrupted, the slots stay for now: {failure}", job.name);
+        }
         Err(failure) => {
+            // While its order stands it is not over: this server's successor would begin it again.
+            engine.give_up_order(&job.name);
+            if matches!(failure, Failure::Cancelled) {
+                job.is_cancelled.store(true, Relaxed);
+            }
             job.fail(&failure.to_string());
             log::warn!("Move {} has failed, the slots stay: {failure}", job.name);
         }
@@ -140,7 +168,7 @@ fn run(engine: &Engine, job: &Move) {
 
 /// A connection to the target that may send it the slots.
 fn connect(engine: &Engine, job: &Move) -> Result<Connection, Failure> {
-    let view = engine.cluster_view().ok_or_else(|| said("this server is in no cluster"))?;
+    let view = engine.cluster_view().ok_or_else(|| interrupted("this server is in no cluster"))?;
     let node = view.map.node(&job.target).ok_or_else(|| said("the target has left the cluster"))?;
     let config = &engine.config;
     let is_tls = config.tls_cluster();
@@ -149,9 +177,9 @@ fn connect(engine: &Engine, job: &Move) -> Result<Connection, Failure> {
     let patience = Duration::from_secs(config.repl_timeout_seconds().max(1).into());
     let options = crate::tls::connect_options(config, is_tls, patience).map_err(said)?;
     let mut connection = Connection::open(&target, &options)
-        .map_err(|error| said(format!("{}:{port} cannot be reached: {error}", target.host)))?;
+        .map_err(|error| interrupted(format!("{}:{port} cannot be reached: {error}", target.host)))?;
     connection.set_timeout(patience)?;
-    connection.log_in(&config.masteruser(), &config.masterauth())?.map_err(said)?;
+    connection.log_in(&config.masteruser(), &config.masterauth())?.map_err(|error| of_target(&error))?;
     Ok(connection)
 }
 
@@ -310,20 +338,23 @@ impl<'e> Export<'e> {
 
     /// Gives up if the move is not wanted any more.
     fn check(&self) -> Result<(), Failure> {
-        if self.job.is_cancelled.load(Relaxed) {
+        let job = self.job;
+        if job.is_cancelled.load(Relaxed) {
             return Err(Failure::Cancelled);
         }
         if self.engine.shutdown.is_requested() {
-            return Err(said("this server ends"));
+            return Err(interrupted("this server ends"));
         }
         let view = self.engine.cluster_view().unwrap_or_default();
         if !view.leads || self.engine.replication.link.is_replica() {
-            return Err(said("this server is no primary any more"));
+            return Err(interrupted("this server is no primary any more"));
         }
-        if !self.job.slots.iter().all(|slot| view.owns(slot)) {
-            return Err(said("slots have gone elsewhere meanwhile"));
+        match view.own_slots().and_then(|own| own.ordered.get(&*job.name)) {
+            Some(order) if order.slots == job.slots => Ok(()),
+            Some(_) => Err(interrupted("slots have gone elsewhere meanwhile")),
+            None if job.slots.iter().all(|slot| view.owns(slot)) => Err(Failure::Cancelled),
+            None => Err(said("slots have gone elsewhere meanwhile")),
         }
-        Ok(())
     }
 
     /// Copies a slot's keys, and reads the journal in between.
@@ -632,17 +663,26 @@ impl<'e> Export<'e> {
     /// is told, whose answer is still to be read.
     fn commit(&mut self, records: Map, deadline: Instant, given: impl FnOnce()) -> Result<(), Failure> {
         let (engine, job) = (self.engine, self.job);
-        let me = engine.as_author().ok_or_else(|| said("this server is in no cluster"))?;
+        let me = engine.as_author().ok_or_else(|| interrupted("this server is in no cluster"))?;
         let connection = RefCell::new(&mut self.connection);
+        let refused = RefCell::new(None);
         let work = |operator: &Operator<'_>| -> Result<Change, Refusal> {
-            if Instant::now() >= deadline || job.is_cancelled.load(Relaxed) {
-                return Err(Refusal("commands would have had to wait for too long".into()));
+            let refuse = |failure: Failure| {
+                let refusal = Refusal(failure.to_string());
+                *refused.borrow_mut() = Some(failure);
+                refusal
+            };
+            if job.is_cancelled.load(Relaxed) {
+                return Err(refuse(Failure::Cancelled));
+            }
+            if Instant::now() >= deadline {
+                return Err(refuse(said("commands would have had to wait for too long")));
             }
             // The records have been read: whatever makes the target forget the keys comes after
             // this, and raises the epoch.
             let request: [&[u8]; 3] = [b"CLUSTER", b"SYNCSLOTS", b"READY"];
-            ask(&mut connection.borrow_mut(), &request).map_err(|failure| Refusal(failure.to_string()))?;
-            operator.move_slots(&job.slots, &job.target)
+            ask(&mut connection.borrow_mut(), &request).map_err(refuse)?;
+            operator.move_slots(&job.name, &job.slots, &job.target)
         };
         let committed = || {
             given();
@@ -656,9 +696,13 @@ impl<'e> Export<'e> {
             Err(ChangeError::Unseen) => wait_for(engine, |view| !owns_any(view, &job.slots)),
             Err(ChangeError::Store(why)) => {
                 log::warn!("Move {}: whether the slots have gone is not known: {why}", job.name);
-                is_gone(engine, job)?.then_some(()).ok_or_else(|| said(why))
+                is_gone(engine, job)?.then_some(()).ok_or_else(|| interrupted(why))
             }
-            Err(error) => Err(said(error.to_string().trim_start_matches("ERR ").to_owned())),
+            Err(error) => {
+                // Otherwise the records are not as they have to be: that shows at the next attempt.
+                let why = || interrupted(error.to_string().trim_start_matches("ERR "));
+                Err(refused.take().unwrap_or_else(why))
+            }
         }
     }
 }
@@ -668,17 +712,17 @@ fn is_gone(engine: &Engine, job: &Move) -> Result<bool, Failure> {
     let gone = || engine.cluster_view().is_some_and(|view| !owns_any(&view, &job.slots));
     match gone() || engine.raise_epoch() {
         true => Ok(gone()),
-        false => Err(said("this server ends")),
+        false => Err(interrupted("this server ends")),
     }
 }
 
 /// Waits until this server goes by a map.
 fn wait_for(engine: &Engine, is_there: impl Fn(&ClusterView) -> bool) -> Result<(), Failure> {
     let map = engine.cluster.as_ref().and_then(|node| node.map.as_ref());
-    let map = map.ok_or_else(|| said("this server is in no cluster"))?;
+    let map = map.ok_or_else(|| interrupted("this server is in no cluster"))?;
     while !map.wait_until(&is_there, Duration::from_secs(1)) {
         if engine.shutdown.is_requested() {
-            return Err(said("this server ends"));
+            return Err(interrupted("this server ends"));
         }
     }
     Ok(())
@@ -722,7 +766,7 @@ fn ask(connection: &mut Connection, request: &[&[u8]]) -> Result<(), Failure> {
 /// Reads an answer, which must be no error.
 fn answer(connection: &mut Connection) -> Result<(), Failure> {
     match connection.line()?.strip_prefix(b"-") {
-        Some(error) => Err(said(format!("the target says: {}", String::from_utf8_lossy(error)))),
+        Some(error) => Err(of_target(&String::from_utf8_lossy(error))),
         None => Ok(()),
     }
 }

@@ -31,33 +31,41 @@ fn refused(why: impl Into<String>) -> CommandError {
     CommandError::text(format!("ERR {}", why.into()))
 }
 
+/// The source may begin anew, if it still leads.
+fn not_now(why: impl Into<String>) -> CommandError {
+    CommandError::text(format!("TRYAGAIN {}", why.into()))
+}
+
 impl Engine {
     /// ESTABLISH: slots come here from a node.
     ///
     /// # Errors
-    /// If this server cannot take the slots.
+    /// If this server cannot take the slots, or not yet.
     pub fn begin_import(
         &self,
-        name: String,
+        name: &str,
         source: Arc<str>,
         slots: SlotSet,
     ) -> Result<Arc<ImportSeat>, CommandError> {
-        let view = self.cluster_view().ok_or_else(|| refused("this server is in no cluster"))?;
-        check_import(&view, &source, &slots).map_err(refused)?;
-        let job = Arc::new(Move::new(name, false, slots, source, Arc::clone(&view.id)));
-        self.slot_moves
-            .add(vec![Arc::clone(&job)], self.config.cluster_slot_migration_log_max_len() as usize)
-            .map_err(|slot| refused(format!("slot {slot} is on its way already")))?;
+        let view = self.cluster_view().ok_or_else(|| not_now("this server is in no cluster"))?;
+        check_import(&view, &source, &slots).map_err(not_now)?;
+        let order = view.map.orders().find(|(_, other, _)| ***other == *name);
+        let created_ms = order.map_or_else(unix_ms, |(_, _, order)| order.created_ms);
+        // Its source was another one, or has lost its connection without this server's knowledge.
+        let is_before = |one: &Arc<Move>| one.name == name;
+        if let Some(before) = self.slot_moves.imports().into_iter().find(is_before) {
+            self.end_import_early(before, "another source has taken it up");
+            return Err(not_now("its former source is given up"));
+        }
+        let new = Move::new(name, false, slots, source, Arc::clone(&view.id), created_ms);
+        let job = self
+            .slot_moves
+            .add(new, self.config.cluster_slot_migration_log_max_len() as usize)
+            .map_err(|slot| not_now(format!("slot {slot} is on its way already")))?;
         let engine = self.this.clone();
         let give_up = move |job: Arc<Move>| {
-            let name = job.name.clone();
-            let run = move || {
-                if let Some(engine) = engine.upgrade() {
-                    engine.give_up_import(&job);
-                }
-            };
-            if let Err(error) = std::thread::Builder::new().name("slot-move".into()).spawn(run) {
-                log::warn!("Move {name}: its keys are not deleted: {error}");
+            if let Some(engine) = engine.upgrade() {
+                engine.end_import_early(job, "the connection to the source was lost");
             }
         };
         let seat = Arc::new(ImportSeat::new(Arc::clone(&job), give_up));
@@ -76,7 +84,7 @@ impl Engine {
         self.delete_slots(&job.slots, |_| !job.is_over());
         // The map may have changed before the move was known here.
         let view = self.cluster_view().ok_or_else(|| refused("this server is in no cluster"))?;
-        check_import(&view, &job.source, &job.slots).map_err(refused)
+        check_import(&view, &job.source, &job.slots).map_err(not_now)
     }
 
     /// APPLY: units of the source's journal. Blocks.
@@ -85,7 +93,7 @@ impl Engine {
     /// If they cannot be run here as they were there: then the move has failed.
     pub fn apply_import(&self, seat: &ImportSeat, bytes: &[u8]) -> Result<(), CommandError> {
         if !seat.job.is_wanted() {
-            return Err(refused("the move is over"));
+            return Err(not_now("the move is over"));
         }
         let mut units = Units::default();
         units.parse(bytes).map_err(|error| refused(error.to_string()))?;
@@ -95,6 +103,10 @@ impl Engine {
         // It begins with a SELECT.
         let mut replay = Replay::new(self, Source::Primary);
         let world = self.world_for_changes()?;
+        // It may have ended before the world stood still.
+        if !seat.job.is_wanted() {
+            return Err(not_now("the move is over"));
+        }
         let mut worker = self.worker(0);
         self.change_in_world(world, &mut worker, 0, NOTHING_EXPIRED, |txn| {
             // What runs here is not journalled command by command, but as it came.
@@ -126,7 +138,7 @@ impl Engine {
     pub fn ready_import(&self, seat: &ImportSeat) -> Result<(), CommandError> {
         let leads = self.cluster_view().is_some_and(|view| view.leads);
         if !seat.job.is_wanted() || !leads {
-            return Err(refused("the move is over"));
+            return Err(not_now("the move is over"));
         }
         seat.job.enter(MoveState::Paused);
         Ok(())
@@ -148,15 +160,36 @@ impl Engine {
     pub(crate) fn settle_imports(&self, view: &ClusterView) {
         for job in self.slot_moves.imports() {
             if view.leads && owns_all(view, &job.slots) {
-                job.enter(MoveState::Success);
+                job.succeed();
                 log::info!("Move {} is done", job.name);
+            } else if is_ordered(view, &job.name) {
+                job.was_ordered.store(true, Relaxed);
+            } else if job.was_ordered.load(Relaxed) {
+                // Its source may hang, and not end the connection.
+                self.end_import_early(job, "it was cancelled, or the source has given it up");
             }
         }
     }
 
-    /// The source's connection has ended.
-    fn give_up_import(&self, job: &Move) {
-        let why = "the connection to the source was lost";
+    /// The source's connection has ended, or is to count no more.
+    fn end_import_early(&self, job: Arc<Move>, why: &'static str) {
+        if job.is_ending.swap(true, Relaxed) {
+            return;
+        }
+        let (engine, name) = (self.this.clone(), job.name.clone());
+        let run = move || {
+            if let Some(engine) = engine.upgrade() {
+                engine.give_up_import(&job, why);
+            }
+        };
+        if let Err(error) = std::thread::Builder::new().name("slot-move".into()).spawn(run) {
+            log::warn!("Move {name}: its keys are not deleted: {error}");
+        }
+    }
+
+    fn give_up_import(&self, job: &Move, why: &str) {
+        // What came by the connection and was let in has ended; nothing more is.
+        drop(self.keyspace.gate.close(None));
         if !self.raise_epoch() {
             return;
         }
@@ -166,7 +199,10 @@ impl Engine {
         log::warn!("Move {} has failed: {why}. Its keys are deleted", job.name);
         // While it is not over, nobody else deletes them, and nobody sees them.
         self.delete_slots(&job.slots, |_| !job.is_over());
-        job.fail(why);
+        match self.cluster_view().is_some_and(|view| is_ordered(&view, &job.name)) {
+            true => job.interrupt(why),
+            false => job.fail(why),
+        }
         self.refresh_hidden_slots();
     }
 }
@@ -177,10 +213,15 @@ fn check_import(view: &ClusterView, source: &str, slots: &SlotSet) -> Result<(),
         return Err("slots can go to primaries only".into());
     }
     let from = view.map.node(source).map(|node| &node.known.shard);
-    match slots.iter().find(|&slot| from.is_none() || view.map.owner(slot) != from) {
-        Some(slot) => Err(format!("slot {slot} is not the source's")),
-        None => Ok(()),
+    if let Some(slot) = slots.iter().find(|&slot| from.is_none() || view.map.owner(slot) != from) {
+        return Err(format!("slot {slot} is not the source's"));
     }
+    let leads = view.map.node(source).is_some_and(|node| view.map.is_primary(node));
+    if leads { Ok(()) } else { Err("slots can come from primaries only".into()) }
+}
+
+fn is_ordered(view: &ClusterView, name: &str) -> bool {
+    view.map.orders().any(|(_, other, _)| **other == *name)
 }
 
 fn owns_all(view: &ClusterView, slots: &SlotSet) -> bool {

@@ -14,6 +14,10 @@
 //!    both shards' records, so neither side can have been replaced. Then clients are let go on, and
 //!    are redirected.
 //!
+//! What is to move stands in etcd before, as an order in the record of the source's shard
+//! ([`orders`]). That transaction takes it out again. So whoever leads the shard knows what is left
+//! to do, and a move that was interrupted is begun again, by another server if need be.
+//!
 //! Until that transaction the source has everything and the target nothing, so a move that fails
 //! leaves nothing behind but keys that the target deletes. It must not do that while the
 //! transaction may still come: it raises the epoch before, which makes the transaction fail.
@@ -21,5 +25,6 @@
 mod export;
 mod hold;
 mod import;
+mod orders;
 mod positions;
 pub mod state;

@@ -6,11 +6,17 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::{Duration, Instant};
 
 use braid_base::clock::unix_ms;
 use braid_base::crc::{HASH_SLOTS, key_hash_slot};
 use braid_group::cluster::SlotSet;
 use parking_lot::Mutex;
+
+/// How long a move that was interrupted waits before it is begun again: so long, longer each time,
+/// at most so many times as long.
+const AGAIN: Duration = Duration::from_millis(250);
+const AGAIN_MAX: u32 = 20;
 
 /// What a move is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,10 +57,11 @@ impl MoveState {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MoveProgress {
     pub state: MoveState,
-    /// Why it has failed; empty otherwise.
+    /// Why it has failed, or was interrupted before; empty otherwise.
     pub message: String,
     /// ms since the Unix epoch.
     pub updated_ms: i64,
+    updated: Instant,
     /// When the other side last answered; 0: never.
     pub answered_ms: i64,
     /// Keys copied, of about so many.
@@ -78,23 +85,32 @@ pub struct Move {
     pub target: Arc<str>,
     /// ms since the Unix epoch.
     pub created_ms: i64,
+    /// How often this server has begun it before.
+    pub retries: u64,
     progress: Mutex<MoveProgress>,
     pub(super) is_cancelled: AtomicBool,
+    /// Nothing more is taken from its source, and its keys are about to be deleted.
+    pub(super) is_ending: AtomicBool,
+    /// A map has shown its order.
+    pub(super) was_ordered: AtomicBool,
+    /// It has ended as one attempt, and its order stood.
+    pub(super) is_interrupted: AtomicBool,
 }
 
 impl Move {
     pub(super) fn new(
-        name: String,
+        name: &str,
         is_export: bool,
         slots: SlotSet,
         source: Arc<str>,
         target: Arc<str>,
+        created_ms: i64,
     ) -> Move {
-        let now = unix_ms();
         let progress = MoveProgress {
             state: if is_export { MoveState::Connecting } else { MoveState::Snapshotting },
             message: String::new(),
-            updated_ms: now,
+            updated_ms: unix_ms(),
+            updated: Instant::now(),
             answered_ms: 0,
             keys: 0,
             keys_total: 0,
@@ -102,15 +118,38 @@ impl Move {
             pause_ms: 0,
         };
         Move {
-            name,
+            name: name.to_owned(),
             is_export,
             slots,
             source,
             target,
-            created_ms: now,
+            created_ms,
+            retries: 0,
             progress: Mutex::new(progress),
             is_cancelled: AtomicBool::new(false),
+            is_ending: AtomicBool::new(false),
+            was_ordered: AtomicBool::new(false),
+            is_interrupted: AtomicBool::new(false),
         }
+    }
+
+    /// A move that goes on where another attempt at it has ended, as far as it is told.
+    fn after(mut self, before: &Move) -> Move {
+        self.retries = before.retries + 1;
+        self.progress.get_mut().message = before.progress().message;
+        self
+    }
+
+    /// A move that is ordered, and waits for its next attempt.
+    pub(super) fn waiting(mut self, before: Option<&Move>) -> Move {
+        let progress = self.progress.get_mut();
+        (progress.state, progress.updated_ms) = (MoveState::Connecting, self.created_ms);
+        if let Some(before) = before {
+            self.retries = before.retries;
+            let before = before.progress();
+            (progress.message, progress.updated_ms) = (before.message, before.updated_ms);
+        }
+        self
     }
 
     pub fn progress(&self) -> MoveProgress {
@@ -122,12 +161,19 @@ impl Move {
         let mut progress = self.progress.lock();
         if !progress.state.is_over() {
             change(&mut progress);
-            progress.updated_ms = unix_ms();
+            (progress.updated_ms, progress.updated) = (unix_ms(), Instant::now());
         }
     }
 
     pub(super) fn enter(&self, state: MoveState) {
         self.note(|progress| progress.state = state);
+    }
+
+    pub(super) fn succeed(&self) {
+        self.note(|progress| {
+            progress.state = MoveState::Success;
+            progress.message.clear();
+        });
     }
 
     pub(super) fn fail(&self, why: &str) {
@@ -138,9 +184,25 @@ impl Move {
         });
     }
 
+    /// This attempt is over; the order stands.
+    pub(super) fn interrupt(&self, why: &str) {
+        self.is_interrupted.store(true, Relaxed);
+        self.fail(why);
+    }
+
+    /// Its order was withdrawn by an operator. If an attempt is under way it ends.
+    fn cancel(&self) {
+        self.is_cancelled.store(true, Relaxed);
+        let mut progress = self.progress.lock();
+        if progress.state.is_over() && self.is_interrupted.swap(false, Relaxed) {
+            progress.state = MoveState::Cancelled;
+            progress.message.clear();
+        }
+    }
+
     /// It goes on.
     pub(super) fn is_wanted(&self) -> bool {
-        !self.is_over() && !self.is_cancelled.load(Relaxed)
+        !self.is_over() && !self.is_cancelled.load(Relaxed) && !self.is_ending.load(Relaxed)
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -159,6 +221,43 @@ pub struct SlotMoves {
     pub(super) unsettled_until: AtomicU64,
     /// Threads that read the journal.
     pub(super) readers: Mutex<usize>,
+    /// Keys of other shards' slots are deleted.
+    pub(crate) drops: OneThread,
+}
+
+/// Work that one thread does at a time, and once more if it is asked for meanwhile.
+#[derive(Default)]
+pub(crate) struct OneThread(Mutex<Running>);
+
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+enum Running {
+    #[default]
+    No,
+    Yes,
+    Again,
+}
+
+impl OneThread {
+    /// Asks for the work. True: the caller has to start the thread.
+    pub(crate) fn ask(&self) -> bool {
+        let mut running = self.0.lock();
+        let before = *running;
+        *running = if before == Running::No { Running::Yes } else { Running::Again };
+        before == Running::No
+    }
+
+    /// Called by the thread when it has done the work: whether it has to do it again.
+    pub(crate) fn goes_on(&self) -> bool {
+        let mut running = self.0.lock();
+        let before = *running;
+        *running = if before == Running::Again { Running::Yes } else { Running::No };
+        before == Running::Again
+    }
+
+    /// There is no thread.
+    pub(crate) fn stop(&self) {
+        *self.0.lock() = Running::No;
+    }
 }
 
 impl Default for SlotMoves {
@@ -168,6 +267,7 @@ impl Default for SlotMoves {
             held: (0..HASH_SLOTS / 64).map(|_| AtomicU64::new(0)).collect(),
             unsettled_until: AtomicU64::new(0),
             readers: Mutex::default(),
+            drops: OneThread::default(),
         }
     }
 }
@@ -178,34 +278,47 @@ impl SlotMoves {
         self.moves.lock().iter().cloned().collect()
     }
 
-    /// Adds a move, unless one of its slots is on the way already.
+    /// Adds a move, unless one of its slots is on the way already. It replaces an attempt at the
+    /// same move that has ended.
     ///
     /// # Errors
     /// That slot.
-    pub(super) fn add(&self, new: Vec<Arc<Move>>, log_len: usize) -> Result<(), u16> {
+    pub(super) fn add(&self, mut new: Move, log_len: usize) -> Result<Arc<Move>, u16> {
         let mut moves = self.moves.lock();
-        for slot in new.iter().flat_map(|one| one.slots.iter()) {
+        for slot in new.slots.iter() {
             if moves.iter().any(|one| !one.is_over() && one.slots.contains(slot)) {
                 return Err(slot);
             }
         }
-        for one in new {
-            moves.push_front(one);
+        let before = moves.iter().position(|one| one.name == new.name && one.is_export == new.is_export);
+        if let Some(before) = before.and_then(|at| moves.remove(at)) {
+            new = new.after(&before);
         }
+        let new = Arc::new(new);
+        moves.push_front(Arc::clone(&new));
         let mut ended = 0;
         moves.retain(|one| {
             ended += usize::from(one.is_over());
             !one.is_over() || ended <= log_len
         });
-        Ok(())
+        Ok(new)
     }
 
-    /// Has moves end that this server has begun and `wanted` says; how many. A move whose
-    /// transaction is under way is not stopped any more.
-    pub fn cancel(&self, wanted: impl Fn(&Move) -> bool) -> usize {
+    /// Has moves end whose orders were withdrawn. One whose transaction is under way is not stopped
+    /// any more.
+    pub(crate) fn cancel(&self, names: &[Arc<str>]) {
         let moves = self.moves.lock();
-        let wanted = moves.iter().filter(|one| !one.is_over() && wanted(one));
-        wanted.map(|one| one.is_cancelled.store(true, Relaxed)).count()
+        let is_meant = |one: &&Arc<Move>| names.iter().any(|name| **name == one.name);
+        moves.iter().filter(is_meant).for_each(|one| one.cancel());
+    }
+
+    /// Whether a move that is ordered may be begun: it is not under way, and was not just now.
+    pub(super) fn may_begin(&self, name: &str) -> bool {
+        let moves = self.moves.lock();
+        moves.iter().find(|one| one.is_export && one.name == name).is_none_or(|last| {
+            let pause = AGAIN * u32::try_from(last.retries + 1).unwrap_or(u32::MAX).min(AGAIN_MAX);
+            last.is_over() && last.progress.lock().updated.elapsed() >= pause
+        })
     }
 
     /// Whether a slot is on its way here.
@@ -283,31 +396,49 @@ impl Drop for ImportSeat {
 mod tests {
     use super::*;
 
-    fn moving(is_export: bool, slots: &str) -> Arc<Move> {
-        let slots = slots.parse().expect("slots");
-        Arc::new(Move::new("m".into(), is_export, slots, "a".into(), "b".into()))
+    fn moving(name: &str, is_export: bool, slots: &str) -> Move {
+        Move::new(name, is_export, slots.parse().expect("slots"), "a".into(), "b".into(), 0)
     }
 
     #[test]
     fn a_slot_moves_once_at_a_time() {
         let moves = SlotMoves::default();
-        let first = moving(true, "1-5,9");
-        assert_eq!(moves.add(vec![Arc::clone(&first)], 2), Ok(()));
-        assert_eq!(moves.add(vec![moving(true, "20"), moving(true, "9-10")], 2), Err(9));
+        let first = moves.add(moving("m", true, "1-5,9"), 2).expect("the first one");
+        assert_eq!(moves.add(moving("n", true, "9-10"), 2).err(), Some(9));
         assert_eq!(moves.all().len(), 1, "all or nothing");
         assert!(!moves.is_coming(1), "it goes");
-        assert_eq!(moves.cancel(|one| one.is_export), 1);
+        assert!(!moves.may_begin("m") && moves.may_begin("n"));
+        moves.cancel(&["m".into()]);
         first.fail("stopped");
         assert_eq!(first.progress().state, MoveState::Cancelled);
-        first.enter(MoveState::Success);
+        first.enter(MoveState::Streaming);
         assert_eq!(first.progress().state, MoveState::Cancelled, "over is over");
-        for _ in 0..4 {
-            let one = moving(false, "1");
-            assert_eq!(moves.add(vec![Arc::clone(&one)], 2), Ok(()));
+        for name in ["a", "b", "c", "d"] {
+            let one = moves.add(moving(name, false, "1"), 2).expect("the other is over");
             assert!(moves.is_coming(1) && !moves.is_coming(2));
             one.fail("");
         }
         assert_eq!(moves.all().len(), 3, "the one that had not ended when it was added, and two");
+    }
+
+    #[test]
+    fn a_move_that_was_interrupted_is_one_move() {
+        let moves = SlotMoves::default();
+        moves.add(moving("m", true, "1"), 2).expect("the first one").fail("it died");
+        assert!(!moves.may_begin("m"), "not at once");
+        let again = moves.add(moving("m", true, "1"), 2).expect("it is over");
+        assert_eq!((again.retries, again.progress().message.as_str()), (1, "it died"));
+        again.succeed();
+        assert_eq!((moves.all().len(), again.progress().message.as_str()), (1, ""));
+    }
+
+    #[test]
+    fn one_thread_does_all_that_is_asked_for() {
+        let work = OneThread::default();
+        assert!(work.ask(), "a thread is started");
+        assert!(!work.ask() && !work.ask(), "it is there");
+        assert!(work.goes_on(), "once more for both");
+        assert!(!work.goes_on() && work.ask(), "then it has ended");
     }
 
     #[test]

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use super::map::{Health, Map, MapNode};
-use super::records::{KnownNode, ShardSlots};
+use super::records::{KnownNode, MoveOrder, ShardSlots};
 use super::slot_set::SlotSet;
 use crate::record::{Expected, Keys};
 
@@ -131,6 +131,8 @@ impl<'m> Operator<'m> {
     }
 
     fn put_slots(&self, change: &mut Change, shard: &str, slots: &ShardSlots) {
+        let mut slots = slots.clone();
+        slots.tidy_orders();
         change.writes.push(Write::Put { key: self.keys.named("slots", shard), value: slots.to_json() });
     }
 
@@ -391,9 +393,68 @@ impl<'m> Operator<'m> {
         Ok(change)
     }
 
-    /// Moves slots of this server's shard to the shard of a node at once. Both must be primaries,
-    /// as the records say, and still be that when the change is committed.
-    pub fn move_slots(&self, moved: &SlotSet, id: &str) -> Outcome {
+    /// MIGRATESLOTS: slots of this server's shard are to go to other shards, each of a node. From
+    /// now on whoever leads this shard moves them. Names, slots and nodes of the moves.
+    pub fn order_moves(&self, moves: &[(Arc<str>, SlotSet, Arc<str>)], now_ms: i64) -> Outcome {
+        let own = self.own().ok_or_else(|| Refusal::unknown(&self.me.node.id))?;
+        if !self.map.is_primary(own) {
+            return Err(Refusal::new("ERR Slots are not served by this node."));
+        }
+        let shard = &own.known.shard;
+        let mut slots = self.slots_of(shard);
+        for (name, moved, id) in moves {
+            let target = self.map.node(id).ok_or_else(|| Refusal(format!("ERR Unknown node name: {id}")))?;
+            if !self.map.is_primary(target) || target.known.shard == *shard {
+                return Err(Refusal::new("ERR Target node is not a primary."));
+            }
+            for slot in moved.iter() {
+                if self.map.owner(slot) != Some(shard) {
+                    return Err(Refusal::new("ERR Slots are not served by this node."));
+                }
+                if slots.ordered.values().any(|order| order.slots.contains(slot)) {
+                    return Err(Refusal(format!("ERR Slot {slot} is on its way already.")));
+                }
+            }
+            let to = Arc::clone(&target.known.shard);
+            let order = MoveOrder { slots: moved.clone(), to, created_ms: now_ms };
+            slots.ordered.insert(Arc::clone(name), order);
+        }
+        let mut change = self.begin();
+        self.put_slots(&mut change, shard, &slots);
+        Ok(change)
+    }
+
+    /// Withdraws the orders of moves of which `is_meant` says so, by the shard that has the slots,
+    /// the move's name and the order. Their slots cannot be handed over by them any more.
+    pub fn cancel_moves(&self, is_meant: impl Fn(&str, &str, &MoveOrder) -> bool) -> Change {
+        let mut change = self.begin();
+        let mut has_some = false;
+        for (id, shard) in &self.map.shards {
+            let mut slots = shard.slots.clone();
+            slots.ordered.retain(|name, order| !is_meant(id, name, order));
+            if slots.ordered.len() < shard.slots.ordered.len() {
+                self.put_slots(&mut change, id, &slots);
+                has_some = true;
+            }
+        }
+        if has_some { change } else { Change::default() }
+    }
+
+    /// Withdraws the order of a move that this server cannot carry out. Not if another one leads
+    /// the shard by now: that one tries for itself.
+    pub fn give_up_move(&self, name: &str) -> Change {
+        let Some(own) = self.own().filter(|own| self.map.is_primary(own)) else { return Change::default() };
+        let shard = &own.known.shard;
+        let mut change = self.cancel_moves(|from, other, _| *from == **shard && *other == *name);
+        if !change.writes.is_empty() {
+            self.expect_leader(&mut change, shard);
+        }
+        change
+    }
+
+    /// Moves slots of this server's shard to the shard of a node at once, as was ordered. Both must
+    /// be primaries, as the records say, and still be that when the change is committed.
+    pub fn move_slots(&self, name: &str, moved: &SlotSet, id: &str) -> Outcome {
         let own = self.own().ok_or_else(|| Refusal::unknown(&self.me.node.id))?;
         let target = self.map.node(id).ok_or_else(|| Refusal::unknown(id))?;
         let (from, to) = (&own.known.shard, &target.known.shard);
@@ -403,11 +464,15 @@ impl<'m> Operator<'m> {
         if let Some(slot) = moved.iter().find(|&slot| self.map.owner(slot) != Some(from)) {
             return Err(Refusal(format!("ERR I'm not the owner of hash slot {slot}")));
         }
+        let (mut left, mut grown) = (self.slots_of(from), self.slots_of(to));
+        let order = left.ordered.remove(name);
+        if order.is_none_or(|order| order.slots != *moved || order.to != *to) {
+            return Err(Refusal::new("ERR the move was cancelled"));
+        }
         let mut change = self.begin();
         for shard in [from, to] {
             self.expect_leader(&mut change, shard);
         }
-        let (mut left, mut grown) = (self.slots_of(from), self.slots_of(to));
         for slot in moved.iter() {
             left.slots.remove(slot);
             left.migrating.remove(&slot);

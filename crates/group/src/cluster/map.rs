@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use braid_base::crc::HASH_SLOTS;
 
-use super::records::{KnownNode, ShardSlots, is_id};
+use super::records::{KnownNode, MoveOrder, ShardSlots, is_id};
 use super::slot_set::SlotSet;
-use crate::record::{EPOCH, Holder, Keys, MemberId, Node, Record, RecordError, Shard, Versioned, is_name};
+use crate::record::{
+    EPOCH, Holder, Keys, MemberId, Node, Offer, Record, RecordError, Shard, Versioned, is_name,
+};
 
 /// A node of the cluster.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -36,6 +38,8 @@ pub struct MapShard {
     pub record: Option<Versioned<Shard>>,
     pub holder: Option<Holder>,
     pub slots: ShardSlots,
+    /// Names of servers that offer to take the primary's place.
+    pub offers: BTreeMap<Arc<str>, Offer>,
 }
 
 /// A cluster at one revision of its records.
@@ -101,6 +105,13 @@ impl Map {
             }
             Some(("slots", id)) if is_id(id) => {
                 self.shards.entry(id.into()).or_default().slots = ShardSlots::from_json(value)?;
+            }
+            Some(("offer", rest)) => {
+                if let Some((id, name)) = rest.split_once('/').filter(|(id, name)| is_id(id) && is_name(name))
+                {
+                    let offer = Offer::from_json(value)?;
+                    self.shards.entry(id.into()).or_default().offers.insert(name.into(), offer);
+                }
             }
             None if name == EPOCH => {
                 // If it cannot be read the next change makes it anew.
@@ -178,20 +189,43 @@ impl Map {
         self.shards.get(shard).map(|shard| &shard.slots)
     }
 
+    /// Moves that are ordered: the shard that has the slots, the move's name, and the order.
+    pub fn orders(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>, &MoveOrder)> {
+        self.shards
+            .iter()
+            .flat_map(|(id, shard)| shard.slots.ordered.iter().map(move |(name, order)| (id, name, order)))
+    }
+
     /// Shards that have slots.
     pub fn size(&self) -> usize {
         self.shards.values().filter(|shard| !shard.slots.slots.is_empty()).count()
     }
 
-    /// Slots of shards whose primary is not alive, and of which no node that is takes its place by
-    /// itself.
+    /// Slots of shards whose primary is not alive, and of which no node that is may take its place
+    /// by itself.
     pub fn lost_slots(&self) -> usize {
-        let is_lost = |id: &str| {
-            let is_down = self.primary(id).is_none_or(|primary| primary.health() == Health::Failed);
-            is_down && !self.members(id).any(|node| node.health() != Health::Failed && !node.stays_replica())
-        };
-        let shards = self.shards.iter().filter(|(id, _)| is_lost(id));
+        let shards = self.shards.iter().filter(|(id, shard)| self.is_lost(id, shard));
         shards.map(|(_, shard)| shard.slots.slots.len()).sum()
+    }
+
+    fn is_lost(&self, id: &str, shard: &MapShard) -> bool {
+        let Some(Versioned { value: record, .. }) = &shard.record else {
+            return self.primary(id).is_none_or(|primary| primary.health() == Health::Failed);
+        };
+        // One that was started anew is not the member that it was.
+        let run = |node: &MapNode| Some(Arc::clone(&node.server.as_ref()?.run));
+        let is_primary = |node: &MapNode| {
+            *node.name == *record.primary.node && run(node).as_ref() == Some(&record.primary.run)
+        };
+        let may_follow = |node: &MapNode| {
+            let Some(run) = run(node) else { return false };
+            let offers = shard.offers.get(&node.name);
+            let is_in_sync =
+                record.in_sync.contains(&MemberId { node: Arc::clone(&node.name), run: run.clone() });
+            is_in_sync && !node.stays_replica()
+                || offers.is_some_and(|offer| offer.run == run && offer.epoch == record.epoch)
+        };
+        !self.members(id).any(|node| is_primary(node) || may_follow(node))
     }
 
     /// Every slot is served, or will be as soon as a replica has taken over.

@@ -5,7 +5,7 @@
 //! | --- | --- | --- |
 //! | `known/<name>` | [`KnownNode`]: a node of the cluster, and its shard | for ever |
 //! | `epoch` | a number | for ever |
-//! | `slots/<shard>` | [`ShardSlots`]: a shard's slots, those on their way, its epoch | for ever |
+//! | `slots/<shard>` | [`ShardSlots`]: a shard's slots, those on their way or to be moved, its epoch | for ever |
 //!
 //! A change of any other record compares and raises the epoch, so changes are serialized.
 
@@ -75,9 +75,45 @@ pub struct ShardSlots {
     pub migrating: BTreeMap<u16, Arc<str>>,
     /// Slots on their way here, and the id of the node that they come from.
     pub importing: BTreeMap<u16, Arc<str>>,
+    /// Slots that are to go to other shards at once, by the names of the moves.
+    pub ordered: BTreeMap<Arc<str>, MoveOrder>,
+}
+
+/// A move of slots that an operator wants (CLUSTER MIGRATESLOTS). It stands in the record of the
+/// shard that has the slots until that shard's primary, whoever it is, has moved them, or an
+/// operator cancels it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MoveOrder {
+    pub slots: SlotSet,
+    /// The shard that gets them.
+    pub to: Arc<str>,
+    /// ms since the Unix epoch.
+    pub created_ms: i64,
+}
+
+impl MoveOrder {
+    fn to_json(&self) -> Value {
+        json!({ "slots": self.slots.to_string(), "to": *self.to, "created-ms": self.created_ms })
+    }
+
+    fn from_json(value: &Value) -> Option<MoveOrder> {
+        Some(MoveOrder {
+            slots: value["slots"].as_str()?.parse().ok()?,
+            to: Arc::from(value["to"].as_str().filter(|text| is_id(text))?),
+            created_ms: value["created-ms"].as_i64().unwrap_or(0),
+        })
+    }
 }
 
 impl ShardSlots {
+    /// Has orders name only slots that are the shard's: others have gone some other way.
+    pub(super) fn tidy_orders(&mut self) {
+        for order in self.ordered.values_mut() {
+            order.slots = order.slots.iter().filter(|&slot| self.slots.contains(slot)).collect();
+        }
+        self.ordered.retain(|_, order| !order.slots.is_empty());
+    }
+
     pub fn to_json(&self) -> String {
         let moves = |moves: &BTreeMap<u16, Arc<str>>| {
             let pairs = moves.iter().map(|(slot, id)| (slot.to_string(), Value::from(&**id)));
@@ -93,6 +129,10 @@ impl ShardSlots {
         if !self.importing.is_empty() {
             value["importing"] = moves(&self.importing);
         }
+        if !self.ordered.is_empty() {
+            let orders = self.ordered.iter().map(|(name, order)| (name.to_string(), order.to_json()));
+            value["ordered"] = Value::Object(orders.collect());
+        }
         value.to_string()
     }
 
@@ -106,12 +146,20 @@ impl ShardSlots {
                 };
                 moves.as_object()?.iter().map(one).collect()
             };
+            let orders = || -> Option<BTreeMap<Arc<str>, MoveOrder>> {
+                let Some(orders) = value.get("ordered") else { return Some(BTreeMap::new()) };
+                let one = |(name, order): (&String, &Value)| {
+                    Some((Arc::from(is_id(name).then_some(&**name)?), MoveOrder::from_json(order)?))
+                };
+                orders.as_object()?.iter().map(one).collect()
+            };
             Some(ShardSlots {
                 slots: value["slots"].as_str()?.parse().ok()?,
                 config_epoch: value["config-epoch"].as_u64().unwrap_or(0),
                 leader: value["leader"].as_str().filter(|text| is_id(text)).map(Arc::from),
                 migrating: moves("migrating")?,
                 importing: moves("importing")?,
+                ordered: orders()?,
             })
         })
     }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Changes of a cluster against a store that compares as etcd does.
 
+mod orders;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -9,7 +11,7 @@ use proptest::prelude::*;
 
 use super::changes::{Me, Operator, SlotChange};
 use super::*;
-use crate::record::{Expected, Holder, Keys, MemberId, Node, Record, Shard};
+use crate::record::{Expected, Holder, Keys, MemberId, Node, Offer, Record, Shard};
 
 /// Records with revisions, and transactions on them.
 #[derive(Default)]
@@ -66,8 +68,12 @@ impl Store {
     }
 
     fn start_with(&mut self, index: usize, priority: u32) {
+        self.start_as(index, "r", priority);
+    }
+
+    fn start_as(&mut self, index: usize, run: &str, priority: u32) {
         let node = Node {
-            run: "r".into(),
+            run: run.into(),
             priority,
             host: "h".into(),
             port: 7000 + index as u16,
@@ -110,6 +116,16 @@ fn id(index: usize) -> String {
 
 fn name(index: usize) -> String {
     format!("n{index}")
+}
+
+/// A move to the shard that a node has founded.
+fn order(slots: &str, to: usize) -> MoveOrder {
+    MoveOrder { slots: slots.parse().expect("slots"), to: id(to).into(), created_ms: 7 }
+}
+
+/// The name of a move.
+fn move_name(number: usize) -> Arc<str> {
+    id(1000 + number).into()
 }
 
 fn me(index: usize) -> Me {
@@ -166,11 +182,17 @@ fn records_come_back_as_they_were() {
         leader: Some(id(2).into()),
         migrating: [(1, Arc::from(id(3)))].into(),
         importing: [(7, Arc::from(id(4)))].into(),
+        ordered: [(Arc::from(id(9)), order("2,9", 5))].into(),
     };
     assert_eq!(ShardSlots::from_json(&slots.to_json()), Ok(slots));
-    for damaged in
-        ["", "{}", r#"{"slots":"0-16384"}"#, r#"{"slots":"1","migrating":{"1":"x"}}"#, r#"{"slots":1}"#]
-    {
+    for damaged in [
+        "",
+        "{}",
+        r#"{"slots":"0-16384"}"#,
+        r#"{"slots":"1","migrating":{"1":"x"}}"#,
+        r#"{"slots":1}"#,
+        r#"{"slots":"1","ordered":{"x":{}}}"#,
+    ] {
         assert!(ShardSlots::from_json(damaged).is_err(), "{damaged}");
     }
     assert!(KnownNode::from_json(r#"{"id":"x","shard":"x"}"#).is_err());
@@ -299,15 +321,39 @@ fn slots_are_lost_when_nobody_takes_the_primarys_place() {
     run(&mut store, 2, |operator| operator.replicate(&id(0), true)).expect("it is empty");
     let lost = |store: &Store| store.map().lost_slots();
     assert_eq!(lost(&store), 0);
-    store.records.remove(&keys().node(&name(0)));
+    let both = |store: &mut Store, in_sync: &[usize]| {
+        let keys = Keys::of_shard("c", &id(0));
+        let mut record = store.map().shards[&*id(0)].record.clone().expect("a record").value;
+        record.in_sync = in_sync.iter().map(|&index| MemberId::new(&name(index), "r")).collect();
+        store.put(keys.shard(), record.to_json());
+    };
+    let stop = |store: &mut Store, index: usize| drop(store.records.remove(&keys().node(&name(index))));
+    both(&mut store, &[0]);
+    stop(&mut store, 0);
+    assert_eq!((lost(&store), store.map().is_complete()), (8192, false), "the replica was not in sync");
+    both(&mut store, &[0, 2]);
     assert_eq!((lost(&store), store.map().is_complete()), (0, true), "the replica will take over");
     store.start_with(2, 0);
     assert!(store.map().nodes[&*id(2)].stays_replica());
     assert_eq!((lost(&store), store.map().is_complete()), (8192, false));
     store.promote(2, &id(0));
     assert_eq!(lost(&store), 0, "it was told to");
-    store.records.remove(&keys().node(&name(2)));
+    stop(&mut store, 2);
     assert_eq!(lost(&store), 8192);
+    // Both are started anew: what they had in memory is gone.
+    store.promote(0, &id(0));
+    both(&mut store, &[0, 2]);
+    for index in [0, 2] {
+        store.start_as(index, "anew", 100);
+    }
+    assert_eq!((lost(&store), store.map().is_complete()), (8192, false));
+    // One has files that are enough, and says so.
+    let offer = |epoch: u64| Offer { run: "anew".into(), epoch, offset: 1, priority: 100 }.to_json();
+    let key = Keys::of_shard("c", &id(0)).offer(&name(0));
+    store.put(key.clone(), offer(0));
+    assert_eq!(lost(&store), 8192, "that was of an earlier epoch");
+    store.put(key, offer(1));
+    assert_eq!(lost(&store), 0, "it will take over");
 }
 
 #[derive(Clone, Debug)]
@@ -320,7 +366,10 @@ enum Request {
     Leave,
     Replicate(usize),
     Set(u16, SlotChange),
-    Move(Vec<u16>, usize),
+    Order(Vec<u16>, usize),
+    /// Hands over what is ordered first.
+    Move,
+    Cancel,
     RaiseEpoch,
     Bump,
     /// A replica takes over, and says so.
@@ -343,7 +392,10 @@ fn request() -> impl Strategy<Value = Request> {
         (slot(), node()).prop_map(|(slot, node)| Request::Set(slot, SlotChange::Migrating(id(node)))),
         (slot(), node()).prop_map(|(slot, node)| Request::Set(slot, SlotChange::Importing(id(node)))),
         slot().prop_map(|slot| Request::Set(slot, SlotChange::Stable)),
-        (slots(), node()).prop_map(|(slots, node)| Request::Move(slots, node)),
+        (slots(), node()).prop_map(|(slots, node)| Request::Order(slots, node)),
+        Just(Request::Move),
+        Just(Request::Move),
+        Just(Request::Cancel),
         Just(Request::RaiseEpoch),
         Just(Request::Bump),
         Just(Request::TakeLead),
@@ -360,11 +412,26 @@ fn work_out(operator: &Operator<'_>, request: &Request) -> Outcome {
         Request::Leave => operator.leave(),
         Request::Replicate(node) => operator.replicate(&id(*node), true),
         Request::Set(slot, change) => operator.set_slot(*slot, change, false),
-        Request::Move(slots, node) => operator.move_slots(&slots.iter().copied().collect(), &id(*node)),
+        Request::Order(slots, node) => {
+            let name = move_name(operator.map.revision as usize);
+            operator.order_moves(&[(name, slots.iter().copied().collect(), id(*node).into())], 7)
+        }
+        Request::Move => hand_over(operator),
+        Request::Cancel => Ok(operator.cancel_moves(|_, _, _| true)),
         Request::RaiseEpoch => Ok(operator.raise_epoch()),
         Request::Bump => operator.bump_epoch(),
         Request::TakeLead => Ok(operator.take_lead()),
     }
+}
+
+/// The first move that is ordered from the shard of a node, to who leads the other shard.
+fn hand_over(operator: &Operator<'_>) -> Outcome {
+    let own = operator.map.node(&operator.me.node.id).map(|own| &own.known.shard);
+    let Some((_, name, order)) = operator.map.orders().find(|(from, ..)| Some(*from) == own) else {
+        return Ok(Change::default());
+    };
+    let target = operator.map.primary(&order.to).map_or("", |node| &node.known.id);
+    operator.move_slots(name, &order.slots, target)
 }
 
 proptest! {
@@ -394,6 +461,10 @@ proptest! {
             prop_assert!(now.epoch > before, "{} then {}", before, now.epoch);
             let owned: usize = now.shards.values().map(|shard| shard.slots.slots.len()).sum();
             prop_assert_eq!(owned, now.covered().len(), "after {:?} of {}", request, index);
+            let ordered = || now.orders().flat_map(|(from, _, order)| order.slots.iter().map(move |slot| (from, slot)));
+            prop_assert!(ordered().all(|(from, slot)| now.owner(slot) == Some(from)), "after {:?}", request);
+            let distinct: BTreeSet<u16> = ordered().map(|(_, slot)| slot).collect();
+            prop_assert_eq!(distinct.len(), ordered().count(), "a slot is ordered once, after {:?}", request);
             let epochs: Vec<u64> = now.shards.values().map(|shard| shard.slots.config_epoch).collect();
             let distinct: BTreeSet<u64> = epochs.iter().copied().filter(|&epoch| epoch > 0).collect();
             prop_assert_eq!(distinct.len(), epochs.len(), "{:?} after {:?} of {}", epochs, request, index);
@@ -419,9 +490,20 @@ fn slots_move_at_once() {
     create(&mut store, 2);
     (0..2).for_each(|index| store.lead(index));
     let moved: SlotSet = "0,2,4,100".parse().expect("slots");
+    let name = move_name(0);
+    let order = |store: &mut Store, index: usize, to: usize| {
+        let wanted = [(Arc::clone(&name), moved.clone(), Arc::from(id(to)))];
+        run(store, index, |operator| operator.order_moves(&wanted, 7))
+    };
+    assert!([(1, 0), (0, 0), (0, 7)].iter().all(|&(from, to)| order(&mut store, from, to).is_err()));
+    let before = store.map();
+    let without = Operator { map: &before, keys: &keys(), me: &me(0) }.move_slots(&name, &moved, &id(1));
+    assert!(without.is_err(), "nobody has ordered it");
+    order(&mut store, 0, 1).expect("it may");
+    assert_eq!(order(&mut store, 0, 1), Err("ERR Slot 0 is on its way already.".into()));
     let (map, all) = (store.map(), keys());
     let change = |index: usize, to: usize| {
-        Operator { map: &map, keys: &all, me: &me(index) }.move_slots(&moved, &id(to))
+        Operator { map: &map, keys: &all, me: &me(index) }.move_slots(&name, &moved, &id(to))
     };
     assert!(change(1, 0).is_err() && change(0, 0).is_err() && change(0, 7).is_err());
     let wanted = change(0, 1).expect("it may");
@@ -443,6 +525,7 @@ fn slots_move_at_once() {
     assert!(moved.iter().all(|slot| now.owner(slot).is_some_and(|shard| **shard == id(1))));
     assert_eq!(now.epoch, map.epoch + 1);
     assert_eq!(now.covered().len(), map.covered().len());
+    assert_eq!(now.orders().count(), 0, "it is done");
 }
 
 /// A detail of moves that is left out.
@@ -464,6 +547,8 @@ fn moves_well(seed: u64, fault: Option<Fault>) -> bool {
     create(&mut store, 2);
     (0..2).for_each(|index| store.lead(index));
     let (keys, slots) = (keys(), "8".parse::<SlotSet>().expect("a slot"));
+    let wanted = [(move_name(0), slots.clone(), Arc::from(id(1)))];
+    run(&mut store, 0, |operator| operator.order_moves(&wanted, 7)).expect("it may");
     let key = keys.named("slots", &id(1));
     let is_targets = |store: &Store| {
         let record = store.records.get(&key).map(|(text, _)| ShardSlots::from_json(text));
@@ -487,7 +572,8 @@ fn moves_well(seed: u64, fault: Option<Fault>) -> bool {
             0..3 if !asked => asked = is_connected && !gives_up && has_keys,
             0..3 if !sent => {
                 let map = read.as_ref().expect("read before");
-                let change = Operator { map, keys: &keys, me: &me(0) }.move_slots(&slots, &id(1));
+                let change = Operator { map, keys: &keys, me: &me(0) };
+                let change = change.move_slots(&move_name(0), &slots, &id(1));
                 sent = true;
                 on_the_way = change.ok();
             }

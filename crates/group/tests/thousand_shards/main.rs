@@ -46,6 +46,7 @@ fn slots_of(shard: usize) -> ShardSlots {
         leader: Some(id(2 * shard).into()),
         migrating: BTreeMap::new(),
         importing: BTreeMap::new(),
+        ordered: BTreeMap::new(),
     }
 }
 

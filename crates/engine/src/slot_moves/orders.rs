@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What is to move, as it stands in etcd ([`MoveOrder`]): operators order and cancel, the primary
+//! of the shard that has the slots carries it out.
+//!
+//! An order outlives attempts at it. An attempt that ends because one of both sides has ended, or
+//! is no primary any more, leaves the order, and the source's primary begins again from the map
+//! that there is then. It is taken out by the transaction that hands the slots over, by an operator
+//! who cancels it, or by the source if trying again is of no use.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use braid_base::clock::{boot_nanos, unix_ms};
+use braid_group::cluster::changes::{Me, Operator};
+use braid_group::cluster::{MoveOrder, SlotSet};
+use braid_replication::random_id;
+
+use super::state::Move;
+use crate::cluster_map::ClusterView;
+use crate::engine::Engine;
+use crate::group::changes::ChangeError;
+
+/// How long a withdrawal that has to be made waits before it is tried again.
+const PAUSE: Duration = Duration::from_millis(250);
+
+impl Engine {
+    /// Orders moves: slots of this server's shard, and the id of the node that gets them. Their
+    /// names. Blocks.
+    ///
+    /// # Errors
+    /// What speaks against it, or what is wrong with etcd.
+    pub fn order_moves(
+        &self,
+        me: &Me,
+        wanted: Vec<(SlotSet, Arc<str>)>,
+    ) -> Result<Vec<Arc<str>>, ChangeError> {
+        let one = |(slots, target)| (Arc::from(random_id()), slots, target);
+        let moves: Vec<(Arc<str>, SlotSet, Arc<str>)> = wanted.into_iter().map(one).collect();
+        self.change_cluster(me, |operator| operator.order_moves(&moves, unix_ms()))?;
+        Ok(moves.into_iter().map(|(name, ..)| name).collect())
+    }
+
+    /// Cancels moves that concern this server's shard: all from it, or also those to it, or the one
+    /// with a name. How many. Blocks.
+    ///
+    /// # Errors
+    /// What is wrong with etcd.
+    pub fn cancel_moves(&self, me: &Me, also_to: bool, wanted: Option<&str>) -> Result<usize, ChangeError> {
+        let is_meant = |operator: &Operator<'_>, from: &str, name: &str, order: &MoveOrder| {
+            let own = operator.map.node(&me.node.id).map(|own| &*own.known.shard);
+            let is_own = own == Some(from) || also_to && own == Some(&*order.to);
+            is_own && wanted.is_none_or(|wanted| wanted == name)
+        };
+        let names = std::cell::RefCell::new(Vec::new());
+        self.change_cluster(me, |operator| {
+            let meant =
+                operator.map.orders().filter(|(from, name, order)| is_meant(operator, from, name, order));
+            *names.borrow_mut() = meant.map(|(_, name, _)| Arc::clone(name)).collect();
+            Ok(operator.cancel_moves(|from, name, order| is_meant(operator, from, name, order)))
+        })?;
+        let names = names.into_inner();
+        self.slot_moves.cancel(&names);
+        Ok(names.len())
+    }
+
+    /// Withdraws the order of a move that has failed for good here. Blocks until that is certain,
+    /// or the server ends.
+    pub(super) fn give_up_order(&self, name: &str) {
+        while !self.shutdown.is_requested() {
+            let Some(me) = self.as_author() else { return };
+            match self.change_cluster(&me, |operator| Ok(operator.give_up_move(name))) {
+                Ok(_) | Err(ChangeError::Unseen) => return,
+                Err(error) => log::warn!("The order of move {name} cannot be withdrawn: {error}"),
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Begins what is ordered and not under way, if this server leads the shard that has the slots.
+    /// Called often, by the group's thread.
+    pub(crate) fn tend_orders(&self) {
+        let Some(view) = self.cluster_view().filter(|view| view.leads) else { return };
+        let Some(own) = view.own_slots().filter(|own| !own.ordered.is_empty()) else { return };
+        let leads = !self.replication.link.is_replica()
+            && self.replication.in_sync.may_serve(boot_nanos())
+            && !self.slot_moves.is_unsettled()
+            && !self.shutdown.is_requested();
+        if !leads {
+            return;
+        }
+        for (name, order) in &own.ordered {
+            // A shard whose primary is dead will have another.
+            let is_down = view.map.primary(&order.to).is_some_and(|node| node.server.is_none());
+            if !is_down && self.slot_moves.may_begin(name) {
+                let from = view.shard.as_deref().unwrap_or_default();
+                self.begin_export(as_move(&view, true, from, name, order));
+            }
+        }
+    }
+
+    /// Moves that concern this server: ordered, under way, or ended lately; the newest first. An
+    /// attempt that was interrupted is no end.
+    pub fn all_moves(&self) -> Vec<Arc<Move>> {
+        let mut moves = self.slot_moves.all();
+        let Some(view) = self.cluster_view() else { return moves };
+        for (from, name, order) in view.map.orders() {
+            let is_export = view.shard.as_ref() == Some(from);
+            if !is_export && view.shard.as_ref() != Some(&order.to) {
+                continue;
+            }
+            let known = moves.iter().position(|one| *one.name == **name);
+            if known.is_some_and(|at| !moves[at].is_over()) {
+                continue;
+            }
+            let before = known.map(|at| moves.remove(at));
+            // Others carry it out.
+            if view.leads {
+                let waiting = as_move(&view, is_export, from, name, order).waiting(before.as_deref());
+                moves.insert(0, Arc::new(waiting));
+            }
+        }
+        let is_known = |one: &Move| !one.is_over() || !one.is_interrupted.load(Relaxed);
+        // What has become of it shows elsewhere.
+        moves.retain(|one| is_known(one) || view.map.orders().any(|(_, name, _)| **name == *one.name));
+        moves
+    }
+}
+
+/// A move as ordered, between those who lead both shards at present.
+fn as_move(view: &ClusterView, is_export: bool, from: &str, name: &str, order: &MoveOrder) -> Move {
+    let primary = |shard: &str| {
+        let node = view.map.primary(shard).map(|node| Arc::clone(&node.known.id));
+        node.unwrap_or_else(|| shard.into())
+    };
+    let (source, target) = (primary(from), primary(&order.to));
+    Move::new(name, is_export, order.slots.clone(), source, target, order.created_ms)
+}

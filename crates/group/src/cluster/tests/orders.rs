@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Orders of moves: what becomes of them, and random schedules of a move whose source and target
+//! are replaced again and again.
+
+use super::*;
+
+#[test]
+fn orders_end_with_what_they_are_about() {
+    let mut store = Store::default();
+    create(&mut store, 2);
+    let order = |store: &mut Store, number: usize, slots: &str| {
+        let wanted = [(move_name(number), slots.parse().expect("slots"), Arc::from(id(1)))];
+        run(store, 0, |operator| operator.order_moves(&wanted, 7)).expect("it may");
+    };
+    order(&mut store, 0, "0,2");
+    order(&mut store, 1, "4");
+    let left = |store: &Store| -> Vec<String> {
+        store.map().orders().map(|(_, _, order)| order.slots.to_string()).collect()
+    };
+    run(&mut store, 0, |operator| operator.delete_slots(&[2, 4])).expect("its own");
+    assert_eq!(left(&store), ["0"], "slots that are nobody's do not move");
+    order(&mut store, 2, "6");
+    // Another server does not withdraw what this one has failed at, unless it leads.
+    run(&mut store, 1, |operator| Ok(operator.give_up_move(&move_name(2)))).expect("nothing to do");
+    assert_eq!(left(&store), ["0", "6"]);
+    let (map, keys) = (store.map(), keys());
+    let late = Operator { map: &map, keys: &keys, me: &me(0) }.give_up_move(&move_name(2));
+    store.promote(1, &id(0));
+    assert!(!store.commit(&late), "it has been replaced");
+    store.promote(0, &id(0));
+    run(&mut store, 0, |operator| Ok(operator.give_up_move(&move_name(2)))).expect("it leads");
+    // Any node cancels.
+    run(&mut store, 1, |operator| Ok(operator.cancel_moves(|_, _, order| *order.to == *id(1)))).expect("so");
+    assert!(left(&store).is_empty());
+}
+
+/// A detail of orders that is left out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fault {
+    /// Whoever leads the source's shard anew does not begin what is ordered.
+    IsNotTakenUp,
+    /// A source that was interrupted withdraws the order.
+    EndsWithAnAttempt,
+    /// A handover does not compare the epoch, so what was cancelled meanwhile moves.
+    ComparesNoEpoch,
+    /// The target goes on taking what a former source sends.
+    KeepsFormerSource,
+}
+
+/// The slot that moves.
+const SLOT: u16 = 8;
+
+/// What one server does for the move as its source.
+#[derive(Clone, Default)]
+struct Attempt {
+    /// The target, and which attempt it knows this as.
+    target: usize,
+    seat: u64,
+    /// What the source had when it copied it.
+    copied: Option<u64>,
+    read: Option<Map>,
+    on_the_way: Option<Change>,
+}
+
+/// A move between two shards of two servers each: 0 and 2, 1 and 3.
+struct World {
+    random: fastrand::Rng,
+    fault: Option<Fault>,
+    store: Store,
+    keys: Keys,
+    leaders: [usize; 2],
+    /// Each write makes a new version at the source. The target's shard has one, of its seat.
+    version: u64,
+    copy: Option<u64>,
+    seat: Option<u64>,
+    seats: u64,
+    /// By server.
+    attempts: [Option<Attempt>; 4],
+    /// The source's shard has been led by one server.
+    is_first: bool,
+    was_cancelled: bool,
+    /// The slot went though it was cancelled, or without all that was written.
+    has_failed: bool,
+}
+
+impl World {
+    fn new(seed: u64, fault: Option<Fault>) -> World {
+        let mut store = Store::default();
+        create(&mut store, 2);
+        for (index, shard) in [(2, 0), (3, 1)] {
+            store.start(index);
+            run(&mut store, index, |operator| operator.meet(&id(0), "h")).expect("both are known");
+            run(&mut store, index, |operator| operator.replicate(&id(shard), true)).expect("it is empty");
+        }
+        let wanted = [(move_name(0), [SLOT].into_iter().collect(), Arc::from(id(1)))];
+        run(&mut store, 0, |operator| operator.order_moves(&wanted, 7)).expect("it may");
+        World {
+            random: fastrand::Rng::with_seed(seed),
+            fault,
+            store,
+            keys: keys(),
+            leaders: [0, 1],
+            version: 1,
+            copy: None,
+            seat: None,
+            seats: 0,
+            attempts: Default::default(),
+            is_first: true,
+            was_cancelled: false,
+            has_failed: false,
+        }
+    }
+
+    fn record(&self, shard: usize) -> ShardSlots {
+        let (text, _) = &self.store.records[&self.keys.named("slots", &id(shard))];
+        ShardSlots::from_json(text).expect("a record")
+    }
+
+    fn is_targets(&self) -> bool {
+        self.record(1).slots.contains(SLOT)
+    }
+
+    fn change(&mut self, index: usize, work: impl FnOnce(&Operator<'_>) -> Change) -> bool {
+        let map = self.store.map();
+        let change = work(&Operator { map: &map, keys: &self.keys, me: &me(index) });
+        assert!(self.store.commit(&change), "nothing has happened in between");
+        !change.writes.is_empty()
+    }
+
+    fn raise(&mut self, index: usize) {
+        self.change(index, |operator| operator.raise_epoch());
+    }
+
+    /// A primary is killed, and replaced.
+    fn fail_over(&mut self) {
+        let shard = usize::from(self.random.bool());
+        let next = if self.leaders[shard] == shard { shard + 2 } else { shard };
+        self.store.promote(next, &id(shard));
+        self.leaders[shard] = next;
+        if shard == 1 {
+            // Its connections have ended, and what has come is deleted in good order.
+            (self.seat, self.copy) = (None, self.copy.filter(|_| self.is_targets()));
+            self.raise(next);
+        } else {
+            // It has been a replica meanwhile.
+            self.attempts[next] = None;
+            self.is_first = false;
+        }
+    }
+
+    fn cancel(&mut self) {
+        let has_some = self.change(1, |operator| operator.cancel_moves(|_, _, _| true));
+        self.was_cancelled |= has_some;
+    }
+
+    /// Writes wait while the slots are handed over.
+    fn write(&mut self) {
+        let waits = self.attempts[self.leaders[0]].as_ref().is_some_and(|one| one.on_the_way.is_some());
+        self.version += u64::from(!self.is_targets() && !waits);
+    }
+
+    /// A step of a source, perhaps one that does not know yet that it is none any more.
+    fn act(&mut self, index: usize) {
+        let leads = self.leaders[0] == index;
+        let Some(mut attempt) = self.attempts[index].take() else {
+            let is_taken_up = self.is_first || self.fault != Some(Fault::IsNotTakenUp);
+            if leads && is_taken_up && !self.record(0).ordered.is_empty() {
+                self.begin(index);
+            }
+            return;
+        };
+        let is_heard = self.seat == Some(attempt.seat) && self.leaders[1] == attempt.target;
+        if let Some(change) = attempt.on_the_way.take() {
+            match self.random.u8(0..4) {
+                0 => attempt.on_the_way = Some(change),
+                // It is lost, or late: what has become of it is not known.
+                1 => return self.raise(index),
+                _ => {
+                    let is_gone = self.store.commit(&change);
+                    self.has_failed |= is_gone && (self.was_cancelled || self.copy != Some(self.version));
+                    return;
+                }
+            }
+        } else if !is_heard {
+            if self.fault == Some(Fault::EndsWithAnAttempt) {
+                self.change(index, |operator| operator.give_up_move(&move_name(0)));
+            }
+            return;
+        } else if attempt.copied.is_none() || attempt.read.is_none() && self.random.bool() {
+            // A former primary has what there was when it was one.
+            let has = if leads { self.version } else { attempt.copied.unwrap_or(self.version) };
+            (attempt.copied, self.copy) = (Some(has), Some(has));
+        } else if let Some(map) = attempt.read.take() {
+            let Some(change) = self.hand_over(index, &map, attempt.target) else { return };
+            // The last changes have gone over before.
+            if leads {
+                (attempt.copied, self.copy) = (Some(self.version), Some(self.version));
+            }
+            attempt.on_the_way = Some(change);
+        } else {
+            attempt.read = Some(self.store.map());
+        }
+        self.attempts[index] = Some(attempt);
+    }
+
+    fn begin(&mut self, index: usize) {
+        let target = self.leaders[1];
+        if self.fault != Some(Fault::KeepsFormerSource) || self.seat.is_none() {
+            // The seat of any other source counts no more.
+            self.raise(target);
+            self.seats += 1;
+            (self.seat, self.copy) = (Some(self.seats), None);
+        }
+        let seat = self.seat.unwrap_or(0);
+        self.attempts[index] = Some(Attempt { target, seat, ..Attempt::default() });
+    }
+
+    fn hand_over(&self, index: usize, map: &Map, target: usize) -> Option<Change> {
+        let operator = Operator { map, keys: &self.keys, me: &me(index) };
+        let slots = [SLOT].into_iter().collect();
+        let mut change = operator.move_slots(&move_name(0), &slots, &id(target)).ok()?;
+        if self.fault == Some(Fault::ComparesNoEpoch) {
+            change.compares.retain(|(key, _)| *key != self.keys.named_epoch());
+        }
+        Some(change)
+    }
+
+    /// The slot has one owner, and is not forgotten.
+    fn is_well(&self) -> bool {
+        let (from, is_targets) = (self.record(0), self.is_targets());
+        let is_lost = from.ordered.is_empty() && !is_targets && !self.was_cancelled;
+        !self.has_failed && !is_lost && from.slots.contains(SLOT) != is_targets
+    }
+}
+
+/// Whether a move is done in the end, or was cancelled, with all that was written, and nothing goes
+/// that was cancelled.
+fn is_carried_out(seed: u64, fault: Option<Fault>) -> bool {
+    const STEPS: usize = 80;
+    let mut world = World::new(seed, fault);
+    for _ in 0..STEPS {
+        match world.random.u8(0..20) {
+            0 | 1 => world.fail_over(),
+            2 if world.random.u8(0..8) == 0 => world.cancel(),
+            2..5 => world.write(),
+            _ => {
+                let index = 2 * world.random.usize(0..2);
+                world.act(index);
+            }
+        }
+        if !world.is_well() {
+            return false;
+        }
+    }
+    // In the end all is well.
+    for _ in 0..STEPS {
+        world.act(world.leaders[0]);
+    }
+    world.is_well() && (world.is_targets() || world.was_cancelled)
+}
+
+#[test]
+fn an_order_is_carried_out_whoever_dies() {
+    const SCHEDULES: u64 = 150;
+    for seed in 0..SCHEDULES {
+        assert!(is_carried_out(seed, None), "seed {seed}");
+    }
+    for fault in
+        [Fault::IsNotTakenUp, Fault::EndsWithAnAttempt, Fault::ComparesNoEpoch, Fault::KeepsFormerSource]
+    {
+        let found = (0..4 * SCHEDULES).find(|&seed| !is_carried_out(seed, Some(fault)));
+        println!("{fault:?}: found by schedule {found:?}");
+        assert!(found.is_some(), "{fault:?} does no harm");
+    }
+}
