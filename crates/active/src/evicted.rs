@@ -149,8 +149,11 @@ impl Marks {
         self.0.iter().map(|(name, _)| name)
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = (&[u8], Mark)> {
-        self.0.iter().filter_map(|(name, plain)| Some((name, Mark::of(plain)?)))
+    /// Those that have a rest.
+    pub fn with_rest(&self) -> impl Iterator<Item = (&[u8], Mark)> {
+        let has_rest = |plain: &Plain<'_>| plain.value.first().is_some_and(|flags| flags & REST != 0);
+        let some = self.0.iter().filter(move |(_, plain)| has_rest(plain));
+        some.filter_map(|(name, plain)| Some((name, Mark::of(plain)?)))
     }
 
     pub fn blocks(&self) -> usize {

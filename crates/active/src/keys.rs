@@ -367,7 +367,7 @@ impl Keys {
             // Plain strings have none.
             let with_garbage = keys.others.iter().filter(|(_, key)| key.has_garbage(rules));
             self.garbage.extend(with_garbage.map(|(name, _)| ((*database, name.into()), self.changes)));
-            let evicted = keys.evicted.iter().filter(|(_, mark)| mark.rest.values_have_garbage(rules));
+            let evicted = keys.evicted.with_rest().filter(|(_, mark)| mark.rest.values_have_garbage(rules));
             self.garbage.extend(evicted.map(|(name, _)| ((*database, name.into()), self.changes)));
         }
         self.garbage_order = self.garbage.iter().map(|(id, number)| (*number, id.clone())).collect();
@@ -454,11 +454,10 @@ impl Keys {
         self.all.values().map(|keys| keys.evicted.len()).sum()
     }
 
-    /// What is left of keys that were evicted.
+    /// What is left of keys that were evicted, where something is but the mark.
     pub(crate) fn all_hidden(&self) -> impl Iterator<Item = (u32, &[u8], Key)> {
         self.all.iter().flat_map(|(database, keys)| {
-            let hidden = keys.evicted.iter().filter(|(_, mark)| mark.is_hidden);
-            hidden.map(|(name, mark)| (*database, name, mark.rest))
+            keys.evicted.with_rest().map(|(name, mark)| (*database, name, mark.rest))
         })
     }
 
