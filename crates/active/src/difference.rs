@@ -205,8 +205,8 @@ impl<'u> Difference<'u> {
         }
     }
 
-    /// A flush has been applied, and was all that a unit had. The keyspace is flushed, too, and what
-    /// the flush had not seen is written anew.
+    /// A flush has been applied, and was all that a unit had. The keyspace is flushed, too, and
+    /// what the flush had not seen is written anew.
     fn flush(&mut self, replica: &Replica, only: Option<u32>) {
         self.touched.retain(|(database, _), _| !flushes(only, *database));
         self.direct.push(Direct { database: 0, name: &[], written: Written::Flush(only) });
