@@ -16,7 +16,7 @@
 //! - A client here finds no key. What it writes is what it sees then, as on a server alone, and
 //!   peers add it to what they have; `SET` replaces that. The mark stays as long as something is
 //!   lost. Of a number all is known, so the keyspace gets the true sum
-//!   ([`crate::replica::Replica::take_revived`]). DEL finds nothing, and so removes nothing elsewhere.
+//!   ([`crate::Replica::take_revived`]). DEL finds nothing, and so removes nothing elsewhere.
 //!   FLUSHALL removes it everywhere.
 //! - A time that this region gave is ended by this region, as always: the rest has it.
 //!
