@@ -5,7 +5,7 @@
 //! | --- | --- | --- |
 //! | `known/<name>` | [`KnownNode`]: a node of the cluster, and its shard | for ever |
 //! | `epoch` | a number | for ever |
-//! | `slots/<shard>` | [`ShardSlots`]: its slots, those on their way or ordered, its epoch | for ever |
+//! | `slots/<shard>` | [`ShardSlots`]: its slots, moves and epoch | for ever |
 //!
 //! A change of any other record compares and raises the epoch, so changes are serialized.
 
