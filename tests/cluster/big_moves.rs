@@ -103,7 +103,10 @@ fn move_them(cluster: &Cluster, from: usize, to: usize) -> Option<(Duration, Ins
     // One side may be dead; its successor tells of the same move.
     let shards = [from % 2, to % 2];
     loop {
-        let states = (0..4).map(|index| std::panic::catch_unwind(|| newest(cluster, index)).ok().flatten());
+        let is_alive = |index: usize| RawClient::tcp(cluster.nodes[index].address()).is_ok();
+        // It may die just then.
+        let told = |index: usize| std::panic::catch_unwind(|| newest(cluster, index)).ok().flatten();
+        let states = (0..4).map(|index| is_alive(index).then(|| told(index)).flatten());
         let states: Vec<Option<String>> = states.map(|state| Some(state?.0)).collect();
         let is_done = shards.iter().all(|&shard| {
             [shard, shard + 2].iter().any(|&index| states[index].as_deref() == Some("success"))
