@@ -66,12 +66,15 @@ fn a_primary_that_was_stopped_comes_back_as_a_replica_and_keeps_its_tail_in_a_fi
     }
     let new = group.wait_for_other(old);
     wait_for_writes(&writer, 100);
-    // At first it does not know where the new one is: that one's record is gone for a moment.
+    // At first it does not know where the new one is: that one's record is gone for a moment. Unless
+    // it hears of what happened meanwhile one by one.
     group.servers[new].signal(Signal::STOP);
     group.client().delete(format!("/braid/g/node/n{new}").as_bytes()).expect("deleted");
     group.servers[old].signal(Signal::CONT);
-    let told = format!("its address is not known yet: epoch {}", group.epoch());
-    wait_for("it knows of the new one", || group.servers[old].log().contains(&told));
+    let unknown = format!("its address is not known yet: epoch {}", group.epoch());
+    let known = format!("This server is a replica of n{new} (");
+    let knows = |log: String| log.contains(&unknown) || log.contains(&known);
+    wait_for("it knows of the new one", || knows(group.servers[old].log()));
     group.servers[new].signal(Signal::CONT);
     wait_for("the old primary follows", || !is_primary(&group.servers[old]));
     group.wait_until_in_sync();
