@@ -66,8 +66,8 @@ fn a_primary_that_was_stopped_comes_back_as_a_replica_and_keeps_its_tail_in_a_fi
     }
     let new = group.wait_for_other(old);
     wait_for_writes(&writer, 100);
-    // At first it does not know where the new one is: that one's record is gone for a moment. Unless
-    // it hears of what happened meanwhile one by one.
+    // At first it does not know where the new one is: that one's record is gone for a moment. Or it
+    // does, if it hears of what happened meanwhile one by one.
     group.servers[new].signal(Signal::STOP);
     group.client().delete(format!("/braid/g/node/n{new}").as_bytes()).expect("deleted");
     group.servers[old].signal(Signal::CONT);
