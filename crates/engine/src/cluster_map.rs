@@ -179,6 +179,12 @@ impl ClusterMap {
         self.is_led.load(Relaxed)
     }
 
+    /// Goes by another `cluster-require-full-coverage`.
+    pub(crate) fn set_coverage(&self, require_all: bool) {
+        let _id = self.id.lock();
+        self.set_plain(&self.view.load(), require_all);
+    }
+
     /// This process leads its shard from now on, or does no more.
     pub(crate) fn set_led(&self, is_led: bool, require_all: bool) {
         if self.is_led() != is_led {

@@ -131,6 +131,15 @@ pub(super) fn follow_settings(engine: &Arc<Engine>) {
         Ok(())
     });
     let weak = Arc::downgrade(engine);
+    engine.config.on_change(&["cluster-require-full-coverage"], move |config| {
+        let engine = weak.upgrade();
+        let node = engine.as_ref().and_then(|engine| engine.cluster.as_ref());
+        if let Some(map) = node.and_then(|node| node.map.as_ref()) {
+            map.set_coverage(config.cluster_require_full_coverage());
+        }
+        Ok(())
+    });
+    let weak = Arc::downgrade(engine);
     engine.config.on_change(&["min-replicas-to-write", "min-replicas-max-lag"], move |_| {
         if let Some(engine) = weak.upgrade() {
             engine.count_good_replicas(braid_base::clock::unix_ms());
