@@ -2,17 +2,10 @@
 //! Servers that evict, with peers that do not: eviction is local, and no deletion elsewhere.
 
 use super::crash::kept;
+use super::pair::all;
 use super::{cut, link_all, server, texts, wait_until_equal};
 use braid_tests::{RawClient, TestServer, Value, wait_for};
 use rustix::process::Signal;
-
-fn all(server: &TestServer, lines: &[&str]) {
-    let mut client = server.connect();
-    for line in lines {
-        let reply = client.call(line);
-        assert!(!matches!(reply, Value::Error(_)), "{line}: {reply:?}");
-    }
-}
 
 fn count(client: &mut RawClient, line: &str) -> i64 {
     match client.call(line) {

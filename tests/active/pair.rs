@@ -10,7 +10,8 @@ use super::{cut, link, link_all, server, texts, wait_until_equal};
 use braid_tests::wait::PATIENCE;
 use braid_tests::{RawClient, TestServer, Value, wait_for, wait_for_within};
 
-fn all(server: &TestServer, lines: &[&str]) {
+/// Sends requests of which none may fail.
+pub(crate) fn all(server: &TestServer, lines: &[&str]) {
     all_of(&mut server.connect(), lines);
 }
 
