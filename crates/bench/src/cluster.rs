@@ -48,6 +48,19 @@ impl ClusterMap {
         Ok(map)
     }
 
+    /// One primary that has all slots, and that is not asked.
+    #[cfg(test)]
+    pub fn of_one(target: Target, key_places: HashMap<Vec<u8>, Option<usize>>) -> ClusterMap {
+        let address = SockAddr::from(std::net::SocketAddr::from(([127, 0, 0, 1], 0)));
+        let owners = vec![0; usize::from(HASH_SLOTS)].into();
+        ClusterMap {
+            base: target.clone(),
+            state: Mutex::new(State { nodes: vec![(target, address)], owners }),
+            version: AtomicU64::new(0),
+            keys: Mutex::new(key_places),
+        }
+    }
+
     /// Number of primaries that have been seen.
     pub fn node_count(&self) -> usize {
         locked(&self.state).nodes.len()

@@ -155,6 +155,13 @@ impl Router {
         let mut draws = 0;
         while !self.exhausted && self.ready(node) < count && draws < DRAWS_MAX.max(8 * count) {
             draws += 1;
+            // Of keys in sequence each that is drawn is sent, so it is claimed before: the threads
+            // draw from one sequence, and would leave out what another one has no claim for.
+            let is_claimed = self.waiting_max.is_none();
+            if is_claimed && claim(1) == 0 {
+                self.exhausted = true;
+                return;
+            }
             let mut kind = 0;
             let mut bytes = self.pool.pop().unwrap_or_default();
             bytes.clear();
@@ -164,7 +171,7 @@ impl Router {
                 self.pool.push(bytes);
                 continue;
             }
-            if claim(1) == 0 {
+            if !is_claimed && claim(1) == 0 {
                 self.exhausted = true;
                 return;
             }
@@ -284,5 +291,47 @@ impl<S: Counting> Sink for Watched<'_, S> {
 
     fn push(&mut self) {
         self.inner.push();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::{Keys, RequestKind, Sequences, Template};
+    use braid_client::Target;
+    use std::cell::RefCell;
+    use std::collections::{BTreeSet, HashMap};
+
+    const KEYS: usize = 100;
+
+    /// Whatever comes in between two threads' steps: a key in sequence that is drawn is sent.
+    #[test]
+    fn keys_in_sequence_are_left_out_by_no_thread() {
+        let keys = Keys { prefix: "key:".into(), first: 0, count: Some(KEYS as u64) };
+        let template = Template::new(&["SET", "__key__", "v"], &keys);
+        let places = HashMap::from([(template.sample(), Some(1))]);
+        let kind = RequestKind { name: "SET".into(), template, weight: 1, pattern: Pattern::Sequential };
+        let load = Load { kinds: vec![kind], keys, sizes: "3".parse().expect("a size"), random_data: false };
+        let map = Arc::new(ClusterMap::of_one(Target::local(1), places));
+        let sequences = Sequences::new(&load);
+        let thread = |seed| (Router::new(&map, &load, 1), Generator::new(&load, &sequences, seed, 1));
+        let ((mut one, mut ones), (mut other, others)) = (thread(1), thread(2));
+        let left = RefCell::new((KEYS, &mut other, others));
+        // The other thread does all that is left as soon as this one has begun its last step.
+        let claim = |wanted: usize| {
+            let (left, other, others) = &mut *left.borrow_mut();
+            if *left == KEYS / 2 {
+                let rest = std::mem::take(left);
+                other.prepare(0, rest, others, |wanted| wanted);
+            }
+            let granted = wanted.min(*left);
+            *left -= granted;
+            granted
+        };
+        one.prepare(0, KEYS, &mut ones, claim);
+        let sent = one.queues.iter().chain(&other.queues).flatten();
+        let sent: Vec<&[u8]> = sent.map(|request| argument(&request.bytes, 1).expect("a key")).collect();
+        let distinct: BTreeSet<&[u8]> = sent.iter().copied().collect();
+        assert_eq!((sent.len(), distinct.len()), (KEYS, KEYS));
     }
 }
