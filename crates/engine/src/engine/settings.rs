@@ -131,15 +131,6 @@ pub(super) fn follow_settings(engine: &Arc<Engine>) {
         Ok(())
     });
     let weak = Arc::downgrade(engine);
-    engine.config.on_change(&["cluster-require-full-coverage"], move |config| {
-        let engine = weak.upgrade();
-        let node = engine.as_ref().and_then(|engine| engine.cluster.as_ref());
-        if let Some(map) = node.and_then(|node| node.map.as_ref()) {
-            map.set_coverage(config.cluster_require_full_coverage());
-        }
-        Ok(())
-    });
-    let weak = Arc::downgrade(engine);
     engine.config.on_change(&["min-replicas-to-write", "min-replicas-max-lag"], move |_| {
         if let Some(engine) = weak.upgrade() {
             engine.count_good_replicas(braid_base::clock::unix_ms());
@@ -154,6 +145,7 @@ pub(super) fn follow_settings(engine: &Arc<Engine>) {
     });
     engine.count_good_replicas(braid_base::clock::unix_ms());
     follow_active_settings(engine);
+    follow_cluster_settings(engine);
     let weak = Arc::downgrade(engine);
     engine.config.on_change(&["tracking-table-max-keys"], move |config| {
         if let Some(engine) = weak.upgrade() {
@@ -179,6 +171,19 @@ fn follow_active_settings(engine: &Arc<Engine>) {
     engine.config.on_change(&["active-peers"], move |_| match weak.upgrade() {
         Some(engine) => engine.apply_peers(),
         None => Ok(()),
+    });
+}
+
+/// Subscribes the engine to what concerns a cluster's map.
+fn follow_cluster_settings(engine: &Arc<Engine>) {
+    let weak = Arc::downgrade(engine);
+    engine.config.on_change(&["cluster-require-full-coverage"], move |config| {
+        let engine = weak.upgrade();
+        let node = engine.as_ref().and_then(|engine| engine.cluster.as_ref());
+        if let Some(map) = node.and_then(|node| node.map.as_ref()) {
+            map.set_coverage(config.cluster_require_full_coverage());
+        }
+        Ok(())
     });
 }
 
