@@ -214,13 +214,13 @@ impl Keys {
                 }
                 !at.removes(plain.stamp)
             });
+            let of_name = |name: &[u8]| match of_keys.is_empty() {
+                true => &[][..],
+                false => of_keys.get(&(*number, Name::from(name))).map_or(&[][..], Vec::as_slice),
+            };
             let mut left = Vec::new();
             keys.others.retain(|name, key| {
-                let seen = match of_keys.is_empty() {
-                    true => &[],
-                    false => of_keys.get(&(*number, name.into())).map_or(&[][..], |seen| seen),
-                };
-                key.remove(at, seen);
+                key.remove(at, of_name(name));
                 let is_left = !key.is_empty();
                 if is_left {
                     left.push(Name::from(name));
@@ -232,8 +232,6 @@ impl Keys {
             });
             // What is left of them may be plain now.
             left.iter().for_each(|name| keys.change(name, |_| ()));
-            let of_name =
-                |name: &[u8]| of_keys.get(&(*number, Name::from(name))).map_or(&[][..], |seen| &seen[..]);
             let evicted = keys.flush_evicted(at, of_name);
             touched.extend(evicted.into_iter().map(|name| ((*number, name), true)));
         }
@@ -247,6 +245,13 @@ impl Keys {
         touched.iter().for_each(|((database, name), has_garbage)| self.note(*database, name, *has_garbage));
     }
 
+    /// What both sides have seen, for a database of these, the other side's keys.
+    fn sides_in<'s>(&self, number: u32, sides: &Sides<'s>) -> Sides<'s> {
+        // Libraries are not evicted.
+        let horizon = if number == LIBRARIES { Stamp::ZERO } else { self.horizon };
+        Sides { horizon, ..*sides }
+    }
+
     /// What merging with another replica's keys changes. Most keys are the same on both sides, or
     /// known to one of them alone.
     pub fn changes_by<'t>(&self, theirs: &'t Keys, sides: &Sides) -> Changes<'t> {
@@ -256,9 +261,7 @@ impl Keys {
         for number in numbers {
             let mine = self.all.get(&number).unwrap_or(&none);
             let other = theirs.all.get(&number);
-            // Libraries are not evicted.
-            let horizon = if number == LIBRARIES { Stamp::ZERO } else { theirs.horizon };
-            let sides = &Sides { horizon, ..*sides };
+            let sides = &theirs.sides_in(number, sides);
             let evicted =
                 mine.evicted.names().chain(other.into_iter().flat_map(|other| other.evicted.names()));
             let evicted: BTreeSet<Name> = evicted.map(Name::from).collect();
@@ -320,8 +323,7 @@ impl Keys {
             run.map(|run| run.start)
         };
         for (number, name) in evicted {
-            let horizon = if number == LIBRARIES { Stamp::ZERO } else { theirs.horizon };
-            let sides = Sides { horizon, ..*sides };
+            let sides = theirs.sides_in(number, sides);
             let keys = self.all.entry(number).or_insert_with(|| Database::new(hasher));
             let others = theirs.all.get(&number).unwrap_or(&none);
             let has_garbage = keys.merge_evicted(&name, others, &sides, run);

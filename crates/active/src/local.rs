@@ -71,7 +71,7 @@ impl Transaction<'_> {
         let lost = std::cell::Cell::new(0);
         let at = At { stamp: self.next, seen, rules: &replica.settings.rules, lost: &lost };
         let (vector, own_run) = (&replica.state.vector, replica.run);
-        let starts = |stamp| Some(vector.run_of(stamp).map_or(own_run, |run| run.start));
+        let starts = |stamp| Some(vector.run_start(stamp, own_run));
         replica.state.keys.apply(&at, &effect, true, starts);
         replica.review(&effect);
         self.next = self.next.plus(effect.stamps());
@@ -101,7 +101,7 @@ impl Transaction<'_> {
         }
         let replica = &mut *self.replica;
         let (vector, own_run) = (&replica.state.vector, replica.run);
-        let starts = |stamp| Some(vector.run_of(stamp).map_or(own_run, |run| run.start));
+        let starts = |stamp| Some(vector.run_start(stamp, own_run));
         replica.state.keys.evict(database, name, &replica.settings.rules, starts);
         replica.review_key(database, name);
     }
@@ -248,22 +248,30 @@ impl Transaction<'_> {
 
     /// What a write of a hash's field is to say that it saw of increments.
     fn seen_of_field(&self, database: u32, name: &Name, field: &[u8]) -> Vec<SeenTally> {
-        let rest = self.rest(database, name);
-        let value = self.value(database, name);
-        match value.as_deref().or_else(|| rest.as_ref()?.value()) {
-            Some(Value::Hash(hash)) => hash.seen(field),
+        self.seen_of(database, name, |value| match value {
+            Value::Hash(hash) => hash.seen(field),
             _ => Vec::new(),
-        }
+        })
     }
 
     /// The same of a sorted set's member.
     fn seen_of_member(&self, database: u32, name: &Name, member: &[u8]) -> Vec<SeenTally> {
+        self.seen_of(database, name, |value| match value {
+            Value::SortedSet(set) => set.seen(member),
+            _ => Vec::new(),
+        })
+    }
+
+    /// Of the value that shows, or of what is left of one that was evicted.
+    fn seen_of(
+        &self,
+        database: u32,
+        name: &Name,
+        of_value: impl FnOnce(&Value) -> Vec<SeenTally>,
+    ) -> Vec<SeenTally> {
         let rest = self.rest(database, name);
         let value = self.value(database, name);
-        match value.as_deref().or_else(|| rest.as_ref()?.value()) {
-            Some(Value::SortedSet(set)) => set.seen(member),
-            _ => Vec::new(),
-        }
+        value.as_deref().or_else(|| rest.as_ref()?.value()).map_or_else(Vec::new, of_value)
     }
 
     fn hash_cell(&self, database: u32, name: &Name, field: &[u8]) -> Option<Cell<Bytes>> {

@@ -321,7 +321,7 @@ impl Replica {
             let own = Run { start: run.start, last: stamp.before() };
             let at = At { stamp, seen: Seen { others: &unit.seen, own }, rules: &rules, lost: &lost };
             // What is lost has been applied before, or is of this run.
-            let starts = |stamp| Some(self.state.vector.run_of(stamp).map_or(run.start, |run| run.start));
+            let starts = |stamp| Some(self.state.vector.run_start(stamp, run.start));
             self.state.keys.apply(&at, effect, is_own, starts);
             self.review(effect);
         }

@@ -72,6 +72,11 @@ impl Vector {
         self.runs.iter().copied().find(|run| run.covers(stamp))
     }
 
+    /// Where the run of an effect starts; `otherwise` if it is of none of these.
+    pub fn run_start(&self, stamp: Stamp, otherwise: Stamp) -> Stamp {
+        self.run_of(stamp).map_or(otherwise, |run| run.start)
+    }
+
     /// Adds a run, or effects to it.
     pub fn add(&mut self, run: Run) {
         match self.place(run.start) {
