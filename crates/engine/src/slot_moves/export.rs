@@ -38,14 +38,16 @@ use crate::replication::FOR_MOVES;
 /// bytes.
 const STEP: usize = 32;
 const STEP_BYTES: usize = 512;
-/// The journal is read whenever so many bytes have been sent, or so much time has passed.
-const SENT_BETWEEN: usize = 256 << 10;
-const TIME_BETWEEN: Duration = Duration::from_millis(5);
+/// The journal is read whenever so many bytes have been sent, or so much time has passed. The
+/// target stops its clients for what changes meanwhile.
+const SENT_BETWEEN: usize = 4 << 20;
+const TIME_BETWEEN: Duration = Duration::from_millis(20);
 /// Bytes of the journal that are looked at once, and that go to the target as one batch.
 const READ_BYTES: usize = 1 << 20;
 const BATCH_BYTES: usize = 64 << 10;
-/// Requests that the target has not answered yet.
-const UNANSWERED_MAX: usize = 4096;
+/// Bytes of requests that the target has not answered yet. It keeps what comes behind a request that
+/// takes long, and copies it.
+const UNANSWERED_MAX: usize = 1 << 20;
 /// Keys that are copied again under one lock.
 const AGAIN_MAX: usize = 64;
 /// How often etcd is asked that does not answer.
@@ -201,8 +203,9 @@ struct Export<'e> {
     engine: &'e Engine,
     job: &'e Move,
     connection: Connection,
-    /// Requests without an answer.
-    unanswered: usize,
+    /// The bytes of each request without an answer, and of all of them.
+    unanswered: VecDeque<usize>,
+    unanswered_bytes: usize,
     /// The database that the connection has selected.
     selected: Option<u32>,
     positions: Positions,
@@ -263,7 +266,8 @@ impl<'e> Export<'e> {
             engine,
             job,
             connection,
-            unanswered: 0,
+            unanswered: VecDeque::new(),
+            unanswered_bytes: 0,
             selected: Some(0),
             positions: Positions::new(job.slots.iter()),
             journal: Some(journal),
@@ -414,19 +418,20 @@ impl<'e> Export<'e> {
     /// Sends a request, whose answer is read later.
     fn send(&mut self, request: &[&[u8]]) -> Result<(), Failure> {
         self.connection.request(request)?;
-        self.unanswered += 1;
-        if self.unanswered >= UNANSWERED_MAX {
-            self.read_answers(UNANSWERED_MAX / 2)?;
-        }
-        Ok(())
+        let bytes = request.iter().map(|arg| arg.len()).sum();
+        self.unanswered.push_back(bytes);
+        self.unanswered_bytes += bytes;
+        if self.unanswered_bytes >= UNANSWERED_MAX { self.read_answers(UNANSWERED_MAX / 2) } else { Ok(()) }
     }
 
-    /// Reads answers until so many are left.
+    /// Reads answers until requests of so many bytes are left, or none.
     fn read_answers(&mut self, left: usize) -> Result<(), Failure> {
         self.connection.flush()?;
-        while self.unanswered > left {
+        while self.unanswered_bytes > left
+            && let Some(bytes) = self.unanswered.pop_front()
+        {
             answer(&mut self.connection)?;
-            self.unanswered -= 1;
+            self.unanswered_bytes -= bytes;
         }
         self.job.note(|progress| progress.answered_ms = unix_ms());
         Ok(())
