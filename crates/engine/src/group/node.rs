@@ -226,7 +226,9 @@ impl Engine {
             let (mut foreign, mut is_certain) = (foreign, is_certain);
             loop {
                 if !foreign.is_empty() && (is_certain || engine.raise_epoch()) {
-                    engine.delete_slots(&foreign, |slot| engine.foreign_slots().contains(slot));
+                    let map = engine.cluster.as_ref().and_then(|node| node.map.as_ref());
+                    let is_foreign = |map: &ClusterMap, slot| engine.is_foreign(&map.view(), slot);
+                    engine.delete_slots(&foreign, |slot| map.is_some_and(|map| is_foreign(map, slot)));
                     engine.refresh_hidden_slots();
                 }
                 if !engine.slot_moves.drops.goes_on() {
@@ -243,18 +245,21 @@ impl Engine {
 
     /// Slots with keys here that belong to other shards, and are not on their way here.
     fn foreign_slots(&self) -> SlotSet {
-        let Some(cluster) = self.cluster.as_ref().and_then(|node| node.map.as_ref()) else {
+        let Some(map) = self.cluster.as_ref().and_then(|node| node.map.as_ref()) else {
             return SlotSet::default();
         };
-        let view = cluster.view();
-        let is_elsewhere = |slot: u16| {
-            let is_coming = view.own_slots().is_some_and(|slots| slots.importing.contains_key(&slot));
-            view.leads && view.map.owner(slot).is_some() && !view.owns(slot) && !is_coming
-        };
-        let databases = self.keyspace.databases();
-        let has_keys = |slot: u16| (0..databases).any(|db| self.keyspace.slot_len(slot, db) > 0);
-        let is_foreign = |slot: u16| has_keys(slot) && is_elsewhere(slot) && !self.slot_moves.is_coming(slot);
-        (0..HASH_SLOTS).filter(|&slot| is_foreign(slot)).collect()
+        let view = map.view();
+        (0..HASH_SLOTS).filter(|&slot| self.is_foreign(&view, slot)).collect()
+    }
+
+    fn is_foreign(&self, view: &ClusterView, slot: u16) -> bool {
+        let is_coming = || view.own_slots().is_some_and(|slots| slots.importing.contains_key(&slot));
+        view.leads
+            && view.map.owner(slot).is_some()
+            && !view.owns(slot)
+            && (0..self.keyspace.databases()).any(|db| self.keyspace.slot_len(slot, db) > 0)
+            && !is_coming()
+            && !self.slot_moves.is_coming(slot)
     }
 
     /// Removes all keys: they are those of a primary that this server has left.
