@@ -13,7 +13,7 @@ use std::time::Duration;
 use braid_base::crc::HASH_SLOTS;
 use braid_engine::background::Answer;
 use braid_engine::cluster_map::{ClusterMap, ClusterView};
-use braid_engine::cluster_node::Bump;
+use braid_engine::cluster_node::{Bump, Epochs};
 use braid_engine::group::changes::{AskError, ChangeError};
 use braid_engine::{Call, Engine};
 use braid_group::cluster::changes::{Me, Operator, SlotChange};
@@ -407,12 +407,18 @@ fn leave(call: &mut Call, map: &ClusterMap, is_hard: bool) -> CommandResult {
         let engine = task.engine;
         let was_replica = engine.replication.link.is_replica();
         task.change(|operator| operator.flush_slots())?;
+        let node = engine.cluster.as_ref();
+        // It goes by them while it is alone.
+        if let (Some(node), Some(report)) = (node, engine.cluster_report()) {
+            let epochs = Epochs { own: report.own_epoch, current: report.epoch };
+            node.keep_epochs(&engine.config, epochs).map_err(not_written)?;
+        }
         task.change(|operator| operator.leave())?;
         if was_replica {
             // A replica's data are its primary's.
             engine.remove_all_keys();
         }
-        if let Some(node) = engine.cluster.as_ref().filter(|_| is_hard) {
+        if let Some(node) = node.filter(|_| is_hard) {
             node.renew(&engine.config).map_err(not_written)?;
         }
         Ok("OK".to_owned())
