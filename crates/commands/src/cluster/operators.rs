@@ -361,7 +361,9 @@ fn take_place(call: &mut Call, map: &ClusterMap) -> CommandResult {
     let (at, to) =
         ((primary.host().to_owned(), port(primary)), (own.host().to_owned(), port(own).to_string()));
     in_background(call, map, move |task| {
-        let request = [&b"FAILOVER"[..], b"TO", to.0.as_bytes(), to.1.as_bytes()];
+        let limit = task.engine.config.cluster_manual_failover_timeout_milliseconds().to_string();
+        let request =
+            [&b"FAILOVER"[..], b"TO", to.0.as_bytes(), to.1.as_bytes(), b"TIMEOUT", limit.as_bytes()];
         let error = match task.engine.ask_node(&at.0, at.1, &request) {
             Ok(text) => return Ok(text),
             Err(error) => error,
