@@ -219,8 +219,8 @@ fn a_forced_failover_waits_for_the_end_of_the_dead_primarys_lease() {
     cluster.wait_for("it serves", || cluster.client(1).call("GET hello") == Value::Bulk("x".into()));
 }
 
-/// The request to hand over reaches the primary as it goes on, when its replica leads already: it is
-/// of no use to anybody then.
+/// The request to hand over reaches the primary as it goes on, when its replica leads already: it
+/// is of no use to anybody then.
 #[test]
 fn a_primary_that_is_asked_too_late_follows_its_replica() {
     let Some(cluster) = Cluster::create(2, 1, &[]) else { return };
