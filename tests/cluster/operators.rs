@@ -153,6 +153,10 @@ fn a_replica_that_is_reset_leaves_its_primary_the_slots() {
     let client = &mut cluster.client(2);
     client.ok("CLUSTER RESET HARD");
     assert_eq!(epochs(&cluster, 2), [0, 0]);
+    // That its slots became nobody's is no part of it.
+    let before = epochs(&cluster, 1);
+    cluster.client(1).ok("CLUSTER RESET SOFT");
+    assert_eq!(epochs(&cluster, 1), before);
     client.ok("CLUSTER SET-CONFIG-EPOCH 7");
 }
 

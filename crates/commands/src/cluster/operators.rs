@@ -408,13 +408,13 @@ fn leave(call: &mut Call, map: &ClusterMap, is_hard: bool) -> CommandResult {
     in_background(call, map, move |task| {
         let engine = task.engine;
         let was_replica = engine.replication.link.is_replica();
-        task.change(|operator| operator.flush_slots())?;
         let node = engine.cluster.as_ref();
         // It goes by them while it is alone.
         if let (Some(node), Some(report)) = (node, engine.cluster_report()) {
             let epochs = Epochs { own: report.own_epoch, current: report.epoch };
             node.keep_epochs(&engine.config, epochs).map_err(not_written)?;
         }
+        task.change(|operator| operator.flush_slots())?;
         task.change(|operator| operator.leave())?;
         if was_replica {
             // A replica's data are its primary's.
