@@ -219,6 +219,39 @@ fn a_forced_failover_waits_for_the_end_of_the_dead_primarys_lease() {
     cluster.wait_for("it serves", || cluster.client(1).call("GET hello") == Value::Bulk("x".into()));
 }
 
+/// The request to hand over reaches the primary as it goes on, when its replica leads already: it
+/// is of no use to anybody then.
+#[test]
+fn a_primary_that_is_asked_too_late_follows_its_replica() {
+    let Some(cluster) = Cluster::create(2, 1, &[]) else { return };
+    let id = cluster.id(1);
+    cluster.wait_for("the replica is in sync", || cluster.client(0).info("group").contains("in_sync:n0,n1"));
+    cluster.nodes[0].signal(Signal::STOP);
+    let silent = cluster.client(1).call("CLUSTER FAILOVER").to_string();
+    assert!(silent.contains("it is not known whether the primary hands over"), "{silent}");
+    cluster.wait_for("the replica leads", || says(&cluster, 1, &id, "myself,master"));
+    cluster.nodes[0].signal(Signal::CONT);
+    cluster.wait_for("the new primary serves", || cluster.client(1).call("SET hello x") == Value::ok());
+    let mut client = cluster.client(0);
+    cluster.wait_for("it is a replica", || client.info("replication").contains("role:slave"));
+    assert!(client.info("replication").contains("master_failover_state:no-failover"));
+    client.ok("READONLY");
+    cluster.wait_for("it has what was written", || client.call("GET hello") == Value::Bulk("x".into()));
+    assert!(client.call("FLUSHALL").to_string().contains("READONLY"));
+}
+
+/// `cluster-manual-failover-timeout`: the primary does not hold clients back for longer.
+#[test]
+fn a_failover_that_was_asked_for_has_its_time() {
+    let Some(cluster) = Cluster::create(2, 1, &["--cluster-manual-failover-timeout", "4321"]) else { return };
+    cluster.wait_for("the replica is in sync", || cluster.client(0).info("group").contains("in_sync:n0,n1"));
+    let mut primary = cluster.client(0);
+    primary.ok("CONFIG SET slowlog-log-slower-than 0");
+    cluster.client(1).ok("CLUSTER FAILOVER");
+    let log = primary.call("SLOWLOG GET").to_string();
+    assert!(log.contains(r#""TIMEOUT", "4321""#), "{log}");
+}
+
 /// Writes to a shard for a while; how long the longest pause was.
 fn longest_pause(client: &mut RawClient, key: &str, time: Duration) -> Duration {
     let (begin, mut last, mut longest) = (Instant::now(), Instant::now(), Duration::ZERO);

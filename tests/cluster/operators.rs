@@ -121,19 +121,42 @@ fn damaged_and_foreign_records_do_no_harm() {
     assert_eq!(cluster.lines(1).len(), 2);
 }
 
+/// The current epoch and that of the node's shard, as it tells them.
+fn epochs(cluster: &Cluster, index: usize) -> [u64; 2] {
+    let info = cluster.client(index).call("CLUSTER INFO").text();
+    let value = |name: &str| {
+        let value = info.lines().find_map(|line| line.strip_prefix(name));
+        value.and_then(|value| value.trim().parse().ok()).expect("an epoch")
+    };
+    [value("cluster_current_epoch:"), value("cluster_my_epoch:")]
+}
+
 #[test]
 fn a_replica_that_is_reset_leaves_its_primary_the_slots() {
-    let Some(cluster) = Cluster::create(3, 2, &[]) else { return };
+    let Some(mut cluster) = Cluster::create(3, 2, &[]) else { return };
     assert_eq!(cluster.call("SET hello x"), Value::ok());
     let client = &mut cluster.client(2);
+    let before = epochs(&cluster, 2);
+    assert!(0 < before[1] && before[1] < before[0], "the current epoch is the other shard's: {before:?}");
     // Slots are a primary's.
     client.ok("CLUSTER RESET");
     cluster.wait_for("it has left", || (0..2).all(|index| cluster.lines(index).len() == 2));
     let info = cluster.client(1).call("CLUSTER INFO").text();
     assert!(info.contains("cluster_state:ok") && info.contains("cluster_slots_assigned:16384"), "{info}");
     assert_eq!(cluster.call("GET hello"), Value::Bulk("x".into()));
-    // It knows nobody any more.
+    // It knows nobody any more, but for the epochs of the cluster that it was in.
+    assert_eq!(epochs(&cluster, 2), before);
+    cluster.nodes[2].signal(Signal::TERM);
+    cluster.nodes[2].wait();
+    cluster.restart(2);
+    assert_eq!(epochs(&cluster, 2), before);
+    let client = &mut cluster.client(2);
     client.ok("CLUSTER RESET HARD");
+    assert_eq!(epochs(&cluster, 2), [0, 0]);
+    // That its slots became nobody's is no part of it.
+    let before = epochs(&cluster, 1);
+    cluster.client(1).ok("CLUSTER RESET SOFT");
+    assert_eq!(epochs(&cluster, 1), before);
     client.ok("CLUSTER SET-CONFIG-EPOCH 7");
 }
 

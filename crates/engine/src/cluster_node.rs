@@ -2,7 +2,7 @@
 //! Cluster mode: this server's identity as a node, and the file that keeps it over restarts.
 //!
 //! The node is a cluster by itself: it owns all slots and knows no other node, so only its ids and
-//! its epoch are kept. The file (`cluster-config-file`) has Redis's format with a single node. A
+//! its epochs are kept. The file (`cluster-config-file`) has Redis's format with a single node. A
 //! stock server's file with one node is taken over; one that names other nodes is refused, since
 //! keys of their slots would be served in two places.
 
@@ -40,7 +40,16 @@ pub struct ClusterNode {
 struct Identity {
     /// 40 hexadecimal digits, kept over restarts.
     id: Arc<str>,
-    epoch: u64,
+    epochs: Epochs,
+}
+
+/// What a node that the cluster does not know takes for the epochs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Epochs {
+    /// The node's own: its configuration epoch.
+    pub own: u64,
+    /// The largest that it has known.
+    pub current: u64,
 }
 
 /// What the file says.
@@ -48,7 +57,7 @@ struct Identity {
 struct Stored {
     id: String,
     shard_id: Option<String>,
-    epoch: u64,
+    epochs: Epochs,
 }
 
 /// The outcome of CLUSTER BUMPEPOCH.
@@ -87,13 +96,16 @@ impl ClusterNode {
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => return Err(named(&reason(&error))),
         };
-        let stored =
-            stored.unwrap_or_else(|| Stored { id: braid_replication::random_id(), shard_id: None, epoch: 0 });
+        let stored = stored.unwrap_or_else(|| Stored {
+            id: braid_replication::random_id(),
+            shard_id: None,
+            epochs: Epochs::default(),
+        });
         let map = (!config.cluster_name().is_empty()).then(|| ClusterMap::new(stored.id.as_str().into()));
         let node = ClusterNode {
             map,
             forwarding: Forwarding::default(),
-            identity: Mutex::new(Identity { id: stored.id.into(), epoch: stored.epoch }),
+            identity: Mutex::new(Identity { id: stored.id.into(), epochs: stored.epochs }),
             shard_id: stored.shard_id.unwrap_or_else(braid_replication::random_id),
             path: path.to_owned(),
         };
@@ -106,9 +118,18 @@ impl ClusterNode {
         Arc::clone(&self.identity.lock().id)
     }
 
-    /// The node's configuration epoch, which is the cluster's too.
-    pub fn epoch(&self) -> u64 {
-        self.identity.lock().epoch
+    /// The epochs of a node that is alone.
+    pub fn epochs(&self) -> Epochs {
+        self.identity.lock().epochs
+    }
+
+    /// Keeps what it has known of the epochs when it leaves a cluster (CLUSTER RESET). An error if
+    /// the file cannot be written.
+    pub fn keep_epochs(&self, config: &Config, epochs: Epochs) -> std::io::Result<()> {
+        let mut own = self.identity.lock();
+        self.write(config, &own.id, epochs)?;
+        own.epochs = epochs;
+        Ok(())
     }
 
     /// Makes it another node, which has no epoch (CLUSTER RESET HARD). An error if the file cannot
@@ -116,11 +137,11 @@ impl ClusterNode {
     pub fn renew(&self, config: &Config) -> std::io::Result<()> {
         let mut own = self.identity.lock();
         let id: Arc<str> = braid_replication::random_id().into();
-        self.write(config, &id, 0)?;
+        self.write(config, &id, Epochs::default())?;
         if let Some(map) = &self.map {
             map.renew(Arc::clone(&id));
         }
-        *own = Identity { id, epoch: 0 };
+        *own = Identity { id, epochs: Epochs::default() };
         Ok(())
     }
 
@@ -128,41 +149,45 @@ impl ClusterNode {
     /// be written.
     pub fn set_epoch(&self, config: &Config, epoch: u64) -> std::io::Result<bool> {
         let mut own = self.identity.lock();
-        if own.epoch != 0 {
+        if own.epochs.own != 0 {
             return Ok(false);
         }
-        self.write(config, &own.id, epoch)?;
-        own.epoch = epoch;
+        let epochs = Epochs { own: epoch, current: own.epochs.current.max(epoch) };
+        self.write(config, &own.id, epochs)?;
+        own.epochs = epochs;
         Ok(true)
     }
 
     /// Gives a node that has no epoch the first one.
     pub fn bump_epoch(&self, config: &Config) -> std::io::Result<Bump> {
         let mut own = self.identity.lock();
-        if own.epoch != 0 {
-            return Ok(Bump::Still(own.epoch));
+        if own.epochs.own != 0 {
+            return Ok(Bump::Still(own.epochs.own));
         }
-        self.write(config, &own.id, 1)?;
-        own.epoch = 1;
+        let epochs = Epochs { own: 1, current: own.epochs.current.max(1) };
+        self.write(config, &own.id, epochs)?;
+        own.epochs = epochs;
         Ok(Bump::Raised(1))
     }
 
     /// Writes the file.
     pub fn save(&self, config: &Config) -> std::io::Result<()> {
         let own = self.identity.lock();
-        self.write(config, &own.id, own.epoch)
+        self.write(config, &own.id, own.epochs)
     }
 
-    fn write(&self, config: &Config, id: &str, epoch: u64) -> std::io::Result<()> {
+    fn write(&self, config: &Config, id: &str, epochs: Epochs) -> std::io::Result<()> {
         let (hostname, name) = (config.cluster_announce_hostname(), config.cluster_announce_human_nodename());
         let name = if name.is_empty() { String::new() } else { format!(",nodename={name}") };
         let text = format!(
-            "{id} {}:{}@{},{hostname}{name},shard-id={} myself,master - 0 0 {epoch} connected 0-16383\n\
-             vars currentEpoch {epoch} lastVoteEpoch 0\n",
+            "{id} {}:{}@{},{hostname}{name},shard-id={} myself,master - 0 0 {} connected 0-16383\n\
+             vars currentEpoch {} lastVoteEpoch 0\n",
             config.cluster_announce_ip(),
             port(config, false),
             bus_port(config),
-            self.shard_id
+            self.shard_id,
+            epochs.own,
+            epochs.current
         );
         files::store(&self.path, text.as_bytes())
     }
@@ -171,11 +196,14 @@ impl ClusterNode {
 impl Stored {
     fn parse(text: &str) -> Result<Stored, &'static str> {
         const MALFORMED: &str = "it is not of the form of such files";
-        let mut stored = None;
+        let (mut stored, mut current) = (None, 0);
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
             let words: Vec<&str> = line.split_ascii_whitespace().collect();
             match words[..] {
-                ["vars", ..] => {}
+                ["vars", ref vars @ ..] => {
+                    let told = vars.chunks_exact(2).find(|pair| pair[0] == "currentEpoch");
+                    current = told.map_or(Ok(0), |pair| pair[1].parse()).map_err(|_| MALFORMED)?;
+                }
                 [id, address, flags, _, _, _, epoch, ..] => {
                     let flags: Vec<&str> = flags.split(',').collect();
                     if !flags.contains(&"myself") {
@@ -188,13 +216,16 @@ impl Stored {
                     if !is_id(id) || shard_id.is_some_and(|id| !is_id(id)) {
                         return Err(MALFORMED);
                     }
-                    let epoch = epoch.parse().map_err(|_| MALFORMED)?;
-                    stored = Some(Stored { id: id.to_owned(), shard_id: shard_id.map(str::to_owned), epoch });
+                    let own = epoch.parse().map_err(|_| MALFORMED)?;
+                    let (id, shard_id) = (id.to_owned(), shard_id.map(str::to_owned));
+                    stored = Some(Stored { id, shard_id, epochs: Epochs { own, current: own } });
                 }
                 _ => return Err(MALFORMED),
             }
         }
-        stored.ok_or(MALFORMED)
+        let mut stored: Stored = stored.ok_or(MALFORMED)?;
+        stored.epochs.current = stored.epochs.current.max(current);
+        Ok(stored)
     }
 }
 
@@ -241,13 +272,17 @@ mod tests {
     fn files_of_one_node_are_taken_over() {
         let id = ID.to_owned();
         // As Redis 7.0 and 8 write them.
-        let old = format!("{ID} :7701@17701 myself,master - 0 0 5 connected 0-16383\nvars currentEpoch 5\n");
-        assert_eq!(Stored::parse(&old), Ok(Stored { id: id.clone(), shard_id: None, epoch: 5 }));
+        let old = format!("{ID} :7701@17701 myself,master - 0 0 5 connected 0-16383\nvars currentEpoch 7\n");
+        let epochs = Epochs { own: 5, current: 7 };
+        assert_eq!(Stored::parse(&old), Ok(Stored { id: id.clone(), shard_id: None, epochs }));
         let new = format!(
             "{ID} :7000@8000,h.x,tls-port=0,nodename=human,shard-id={ID} myself,master - 0 0 0 connected 0-16383\n\
              vars currentEpoch 0 lastVoteEpoch 0\n"
         );
-        assert_eq!(Stored::parse(&new), Ok(Stored { id: id.clone(), shard_id: Some(id), epoch: 0 }));
+        assert_eq!(
+            Stored::parse(&new),
+            Ok(Stored { id: id.clone(), shard_id: Some(id), epochs: Epochs::default() })
+        );
     }
 
     #[test]
@@ -257,9 +292,13 @@ mod tests {
         let other = format!("{own}{ID} 10.0.0.2:1@2 master - 0 0 0 connected 0-5\n");
         assert!(refused(&other).contains("other nodes"));
         assert!(refused(&own.replace("master", "slave")).contains("replica"));
-        for text in
-            ["x", "vars currentEpoch 0\n", &own.replacen('a', "-", 1), &own.replace("0 connected", "x")]
-        {
+        for text in [
+            "x",
+            "vars currentEpoch 0\n",
+            &own.replacen('a', "-", 1),
+            &own.replace("0 connected", "x"),
+            &format!("{own}vars currentEpoch x\n"),
+        ] {
             assert!(refused(text).contains("form"), "{text}");
         }
     }
@@ -275,11 +314,14 @@ mod tests {
         assert_eq!(node.bump_epoch(&config).expect("written"), Bump::Still(1));
         assert!(!node.set_epoch(&config, 7).expect("written"));
         let again = ClusterNode::open(&path, &config).expect("the same file");
-        assert_eq!((again.id(), &again.shard_id, again.epoch()), (node.id(), &node.shard_id, 1));
+        assert_eq!((again.id(), &again.shard_id, again.epochs().own), (node.id(), &node.shard_id, 1));
+        let epochs = Epochs { own: 2, current: 9 };
+        again.keep_epochs(&config, epochs).expect("written");
+        assert_eq!(ClusterNode::open(&path, &config).expect("the same file").epochs(), epochs);
         again.renew(&config).expect("written");
-        assert!(is_id(&again.id()) && again.id() != node.id() && again.epoch() == 0);
+        assert!(is_id(&again.id()) && again.id() != node.id() && again.epochs() == Epochs::default());
         let renewed = ClusterNode::open(&path, &config).expect("the same file");
-        assert_eq!((renewed.id(), &renewed.shard_id, renewed.epoch()), (again.id(), &node.shard_id, 0));
+        assert_eq!((renewed.id(), &renewed.shard_id, renewed.epochs().own), (again.id(), &node.shard_id, 0));
         std::fs::write(&path, "").expect("a file");
         assert_ne!(ClusterNode::open(&path, &config).expect("an empty file").id(), renewed.id());
         let missing = folder.path().join("missing/nodes.conf");

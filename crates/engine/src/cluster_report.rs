@@ -37,7 +37,7 @@ impl Engine {
     /// The report; nothing without cluster mode.
     pub fn cluster_report(&self) -> Option<ClusterReport> {
         let own = self.cluster.as_ref()?;
-        let all = usize::from(HASH_SLOTS);
+        let (all, epochs) = (usize::from(HASH_SLOTS), own.epochs());
         let mut report = ClusterReport {
             node: own.id().to_string(),
             is_ok: false,
@@ -47,8 +47,8 @@ impl Engine {
             nodes: 1,
             failed_nodes: 0,
             size: 1,
-            epoch: own.epoch(),
-            own_epoch: own.epoch(),
+            epoch: epochs.current,
+            own_epoch: epochs.own,
             moves_out: 0,
             moves_in: 0,
         };

@@ -78,7 +78,7 @@ impl<'c> Picture<'c> {
             Some(view) => shards_of(call, own, view),
             None => {
                 let slots = ShardSlots { slots: SlotSet::all(), ..ShardSlots::default() };
-                vec![Shard { slots, epoch: own.epoch(), nodes: vec![own_node(call, own, None)] }]
+                vec![Shard { slots, epoch: own.epochs().own, nodes: vec![own_node(call, own, None)] }]
             }
         };
         Ok(Picture { config, is_tls, shards })
@@ -211,7 +211,7 @@ fn heard(own: &ClusterNode, node: &MapNode) -> i64 {
 fn shards_of(call: &Call, own: &ClusterNode, view: &ClusterView) -> Vec<Shard> {
     if view.own().is_none() {
         let nodes = vec![own_node(call, own, None)];
-        return vec![Shard { slots: ShardSlots::default(), epoch: own.epoch(), nodes }];
+        return vec![Shard { slots: ShardSlots::default(), epoch: own.epochs().own, nodes }];
     }
     let map = &view.map;
     let shard = |(id, shard): (&Arc<str>, &braid_group::cluster::MapShard)| {

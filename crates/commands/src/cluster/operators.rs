@@ -13,7 +13,7 @@ use std::time::Duration;
 use braid_base::crc::HASH_SLOTS;
 use braid_engine::background::Answer;
 use braid_engine::cluster_map::{ClusterMap, ClusterView};
-use braid_engine::cluster_node::Bump;
+use braid_engine::cluster_node::{Bump, Epochs};
 use braid_engine::group::changes::{AskError, ChangeError};
 use braid_engine::{Call, Engine};
 use braid_group::cluster::changes::{Me, Operator, SlotChange};
@@ -361,7 +361,9 @@ fn take_place(call: &mut Call, map: &ClusterMap) -> CommandResult {
     let (at, to) =
         ((primary.host().to_owned(), port(primary)), (own.host().to_owned(), port(own).to_string()));
     in_background(call, map, move |task| {
-        let request = [&b"FAILOVER"[..], b"TO", to.0.as_bytes(), to.1.as_bytes()];
+        let limit = task.engine.config.cluster_manual_failover_timeout_milliseconds().to_string();
+        let request =
+            [&b"FAILOVER"[..], b"TO", to.0.as_bytes(), to.1.as_bytes(), b"TIMEOUT", limit.as_bytes()];
         let error = match task.engine.ask_node(&at.0, at.1, &request) {
             Ok(text) => return Ok(text),
             Err(error) => error,
@@ -406,13 +408,19 @@ fn leave(call: &mut Call, map: &ClusterMap, is_hard: bool) -> CommandResult {
     in_background(call, map, move |task| {
         let engine = task.engine;
         let was_replica = engine.replication.link.is_replica();
+        let node = engine.cluster.as_ref();
+        // It goes by them while it is alone.
+        if let (Some(node), Some(report)) = (node, engine.cluster_report()) {
+            let epochs = Epochs { own: report.own_epoch, current: report.epoch };
+            node.keep_epochs(&engine.config, epochs).map_err(not_written)?;
+        }
         task.change(|operator| operator.flush_slots())?;
         task.change(|operator| operator.leave())?;
         if was_replica {
             // A replica's data are its primary's.
             engine.remove_all_keys();
         }
-        if let Some(node) = engine.cluster.as_ref().filter(|_| is_hard) {
+        if let Some(node) = node.filter(|_| is_hard) {
             node.renew(&engine.config).map_err(not_written)?;
         }
         Ok("OK".to_owned())

@@ -76,9 +76,11 @@ super::directives! {
     cluster_blacklist_ttl_seconds: u64 =>
         integer("cluster-blacklist-ttl", || 60, 0, LONG_MAX, Unit::Seconds).no_effect_yet();
 
-    /// Milliseconds after which a manual failover is given up.
+    /// Milliseconds after which a manual failover (CLUSTER FAILOVER) is given up: so long the
+    /// primary holds commands back at most until the replica that was asked has everything.
     cluster_manual_failover_timeout_milliseconds: u32 =>
-        integer("cluster-manual-failover-timeout", || 5000, 1, INT_MAX, Unit::Milliseconds).no_effect_yet();
+        integer("cluster-manual-failover-timeout", || 5000, 1, INT_MAX, Unit::Milliseconds)
+            .only_with(&["cluster-name"]);
 
     /// Count the processor time and traffic of each slot (CLUSTER SLOT-STATS).
     cluster_slot_stats_enabled: bool => switch("cluster-slot-stats-enabled", false);

@@ -15,6 +15,7 @@ use braid_config::MasterAddress;
 use braid_keyspace::Context;
 use braid_keyspace::keyspace::Removal;
 use braid_persistence::ReplicationNote;
+use braid_replication::failover::FailoverPhase;
 use braid_replication::link::Primary;
 
 use braid_spec::Flags;
@@ -26,9 +27,13 @@ use crate::engine::Engine;
 impl Engine {
     /// Becomes the replica of `primary`, or of another one than before (REPLICAOF). The own history
     /// is kept: if the primary knows it, the stream goes on from there.
-    pub fn become_replica(&self, _world: &World<'_>, primary: Primary) {
+    pub fn become_replica(&self, world: &World<'_>, primary: Primary) {
         let link = &self.replication.link;
         let was_primary = !link.is_replica();
+        // It would hold back clients and the new primary's stream for ever.
+        if was_primary && self.replication.failover.phase() == FailoverPhase::WaitingForSync {
+            self.end_failover_in(world, "another server has become the primary meanwhile");
+        }
         self.note_in_config(&[&primary.host, &primary.port.to_string()]);
         // Replicas stay: if the stream goes on they need not know.
         link.set_primary(Some(primary));
