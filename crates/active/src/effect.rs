@@ -104,6 +104,32 @@ impl Unit {
         })
     }
 
+    pub fn head(&self) -> Head<'_> {
+        Head {
+            first: self.first,
+            last: self.last(),
+            previous: self.previous,
+            starts_run: self.starts_run,
+            seen: &self.seen,
+        }
+    }
+}
+
+/// What a unit says before its effects, and its last stamp.
+#[derive(Clone, Copy, Debug)]
+pub struct Head<'u> {
+    pub first: Stamp,
+    pub last: Stamp,
+    pub previous: Stamp,
+    pub starts_run: bool,
+    pub seen: &'u Vector,
+}
+
+impl Head<'_> {
+    pub fn region(&self) -> Region {
+        self.first.region()
+    }
+
     /// The run that it starts or goes on.
     pub fn run(&self, applied: &Vector) -> Option<Run> {
         if self.starts_run {
