@@ -9,9 +9,8 @@ mod reader;
 mod writer;
 
 use crate::Stamp;
-use crate::effect::{Head, Unit};
+use crate::effect::{Head, Unit, Write};
 use crate::keys::Hashed;
-use crate::write::Write;
 
 /// The version that is written and read.
 pub const VERSION: u8 = 1;

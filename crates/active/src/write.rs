@@ -7,8 +7,6 @@
 //! string that the write has seen, is left to the general way, as is everything of which that would
 //! take a second look (evicted keys, keys whose time has come, strings that are a HyperLogLog).
 
-use std::ops::Range;
-
 use crate::cell::At;
 use crate::difference::Difference;
 use crate::effect::Head;
@@ -16,55 +14,22 @@ use crate::keys::Hashed;
 use crate::libraries::LIBRARIES;
 use crate::replica::{Applied, Refusal, Replica};
 use crate::stamp::Stamp;
-use crate::vector::{Run, Seen, Vector};
+use crate::vector::{Run, Seen};
 use crate::wire;
 
-/// What a unit's bytes say, if it is a plain write. Name and value stay where they are.
-#[derive(Clone, Debug)]
-pub struct Write {
-    pub(crate) first: Stamp,
-    pub(crate) previous: Stamp,
-    pub(crate) starts_run: bool,
-    pub(crate) seen: Vector,
-    pub(crate) database: u32,
-    pub(crate) name: Range<usize>,
-    pub(crate) value: Range<usize>,
-}
+pub use crate::effect::Write;
 
 impl Write {
     /// The write that a unit is, of a key that clients have.
     pub fn read(unit: &[u8]) -> Option<Write> {
         wire::read_write(unit).filter(|write| write.database != LIBRARIES)
     }
-
-    pub fn stamp(&self) -> Stamp {
-        self.first
-    }
-
-    pub fn database(&self) -> u32 {
-        self.database
-    }
-
-    /// The key's name, in the unit's bytes.
-    pub fn name<'u>(&self, unit: &'u [u8]) -> &'u [u8] {
-        &unit[self.name.clone()]
-    }
-
-    fn head(&self) -> Head<'_> {
-        Head {
-            first: self.first,
-            last: self.first,
-            previous: self.previous,
-            starts_run: self.starts_run,
-            seen: &self.seen,
-        }
-    }
 }
 
 impl Replica {
-    /// Does what a client's [plain write](crate::translate::plain_write) does, and adds the unit for the other
-    /// regions to `unit`: its stamp, and its run up to and with it. Nothing if that is not for this
-    /// way; nothing has changed then.
+    /// Does what a client's [plain write](crate::translate::plain_write) does, and adds the unit for
+    /// the others to `unit`: its stamp, and its run up to and with it. Nothing if that is not for
+    /// this way; nothing has changed then.
     pub fn write(
         &mut self,
         now_ms: u64,

@@ -6,14 +6,13 @@ use super::{STEPS_MAX, VERSION, tag};
 use crate::amount::Amount;
 use crate::cell::{CellChange, Time};
 use crate::change::{Change, Kind, SeenAt};
-use crate::effect::{Effect, Effects, FlushSeen, Unit};
+use crate::effect::{Effect, Effects, FlushSeen, Unit, Write};
 use crate::hyperloglog::{RANK_MAX, REGISTERS};
 use crate::place::{Place, Side, Step};
 use crate::stamp::{Region, Stamp};
 use crate::stream::{GroupChange, Id, Pending, StreamChange};
 use crate::tally::SeenTally;
 use crate::vector::{Run, Vector};
-use crate::write::Write;
 use crate::{Bytes, Name};
 
 type Result<T> = std::result::Result<T, DecodeError>;
