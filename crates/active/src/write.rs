@@ -27,9 +27,9 @@ impl Write {
 }
 
 impl Replica {
-    /// Does what a client's [plain write](crate::translate::plain_write) does, and adds the unit for
-    /// the others to `unit`: its stamp, and its run up to and with it. Nothing if that is not for
-    /// this way; nothing has changed then.
+    /// Does what a client's [plain write](crate::translate::plain_write) does, and adds the
+    /// unit for others to `unit`: its stamp, and its run up to and with it. Nothing if that is
+    /// not for this way; nothing has changed then.
     pub fn write(
         &mut self,
         now_ms: u64,
