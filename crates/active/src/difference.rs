@@ -12,6 +12,7 @@
 //! removal of the whole, a change of type, and entries in the middle of a stream have what is left
 //! written anew; an element in the middle of a list, what stands between it and the nearer end.
 
+use std::collections::btree_map::IntoIter;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cell::CellChange;
@@ -103,7 +104,8 @@ impl<'u> Written<'u> {
 pub struct Difference<'u> {
     /// In order, and before all others.
     direct: Vec<Direct<'u>>,
-    touched: BTreeMap<(u32, Name), Touched>,
+    /// By database.
+    touched: BTreeMap<u32, BTreeMap<Name, Touched>>,
     /// So were libraries.
     pub touches_libraries: bool,
 }
@@ -136,12 +138,22 @@ impl<'u> Difference<'u> {
         self.direct.is_empty() && self.touched.is_empty()
     }
 
+    /// Whether a key was touched otherwise than by a direct write.
+    pub(crate) fn touches(&self, database: u32, name: &[u8]) -> bool {
+        self.touched.get(&database).is_some_and(|names| names.contains_key(name))
+    }
+
+    /// A string has been written over all that there was.
+    pub(crate) fn note_write(&mut self, database: u32, name: &'u [u8], value: &'u [u8]) {
+        self.direct.push(Direct { database, name, written: Written::String(value, None) });
+    }
+
     /// The write that a unit is, if it is such a one.
     fn direct_of(&self, replica: &Replica, unit: &'u Unit) -> Option<Direct<'u>> {
         let [Effect::Key { database, name, change }] = &unit.effects[..] else { return None };
         let written = Written::of(change).filter(|_| *database != LIBRARIES)?;
-        let is_direct = replica.is_replaced_by(unit, *database, name, change)
-            && !self.touched.contains_key(&(*database, name.clone()));
+        let is_direct =
+            replica.is_replaced_by(unit, *database, name, change) && !self.touches(*database, name);
         is_direct.then_some(Direct { database: *database, name, written })
     }
 
@@ -153,7 +165,7 @@ impl<'u> Difference<'u> {
         name: &Name,
         before: impl FnOnce(Option<&Value>) -> Before,
     ) -> &mut Touched {
-        self.touched.entry((database, name.clone())).or_insert_with(|| Touched {
+        self.touched.entry(database).or_default().entry(name.clone()).or_insert_with(|| Touched {
             before: before(replica.visible(database, name).as_deref()),
             ended: replica.ended.of(database, name).cloned(),
         })
@@ -208,11 +220,11 @@ impl<'u> Difference<'u> {
     /// A flush has been applied, and was all that a unit had. The keyspace is flushed, too, and
     /// what the flush had not seen is written anew.
     fn flush(&mut self, replica: &Replica, only: Option<u32>) {
-        self.touched.retain(|(database, _), _| !flushes(only, *database));
+        self.touched.retain(|database, _| !flushes(only, *database));
         self.direct.push(Direct { database: 0, name: &[], written: Written::Flush(only) });
         for (database, name, ..) in replica.views().filter(|(database, ..)| flushes(only, *database)) {
             let nothing = Touched { before: Before::Whole(None), ended: None };
-            self.touched.insert((database, Name::from(name)), nothing);
+            self.touched.entry(database).or_default().insert(Name::from(name), nothing);
         }
     }
 
@@ -254,7 +266,11 @@ impl<'u> Difference<'u> {
 
     /// To run the requests a part at a time.
     pub fn into_pieces(self) -> Pieces<'u> {
-        Pieces { direct: self.direct.into_iter(), touched: self.touched.into_iter() }
+        Pieces {
+            direct: self.direct.into_iter(),
+            databases: self.touched.into_iter(),
+            touched: (0, BTreeMap::new().into_iter()),
+        }
     }
 }
 
@@ -263,10 +279,22 @@ impl<'u> Difference<'u> {
 #[derive(Debug)]
 pub struct Pieces<'u> {
     direct: std::vec::IntoIter<Direct<'u>>,
-    touched: std::collections::btree_map::IntoIter<(u32, Name), Touched>,
+    databases: IntoIter<u32, BTreeMap<Name, Touched>>,
+    /// Of the present database.
+    touched: (u32, IntoIter<Name, Touched>),
 }
 
 impl Pieces<'_> {
+    fn next_touched(&mut self) -> Option<(u32, Name, Touched)> {
+        loop {
+            if let Some((name, touched)) = self.touched.1.next() {
+                return Some((self.touched.0, name, touched));
+            }
+            let (database, names) = self.databases.next()?;
+            self.touched = (database, names.into_iter());
+        }
+    }
+
     /// Runs requests key by key as long as `goes_on`; true if there are no more.
     pub fn run(
         &mut self,
@@ -277,7 +305,7 @@ impl Pieces<'_> {
         while goes_on() {
             if let Some(direct) = self.direct.next() {
                 direct.run(replica, &mut run);
-            } else if let Some(((database, name), touched)) = self.touched.next() {
+            } else if let Some((database, name, touched)) = self.next_touched() {
                 let mut requests = Requests::new(database);
                 finish_key(&mut requests, replica, &name, touched);
                 for args in &requests.all {
@@ -475,10 +503,9 @@ pub fn merge_with_difference<'u>(
 ) -> Result<(), Refusal> {
     replica.merge_noting(now_ms, theirs, |replica, changes| {
         for (database, name, plain) in &changes.new {
-            let id = (*database, Name::from(*name));
             match *database {
                 LIBRARIES => difference.touches_libraries = true,
-                _ if difference.touched.contains_key(&id) => {}
+                database if difference.touches(database, name) => {}
                 database => {
                     let written = Written::String(plain.value, plain.time);
                     difference.direct.push(Direct { database, name, written });
@@ -603,8 +630,9 @@ mod tests {
             for unit in &units {
                 apply_with_difference(&mut two, NOW, unit, &mut difference).unwrap();
             }
-            assert_eq!(difference.direct.len() + 2 * difference.touched.len(), 2);
-            for touched in difference.touched.values() {
+            let touched: Vec<&Touched> = difference.touched.values().flat_map(BTreeMap::values).collect();
+            assert_eq!(difference.direct.len() + 2 * touched.len(), 2);
+            for touched in touched {
                 let Before::Parts { touched: parts, view, .. } = &touched.before else {
                     panic!("{:?}", touched.before)
                 };

@@ -7,6 +7,8 @@
 //! the last two a receiver applies each unit once, in each region's order, and never before one
 //! that its region had seen, whatever way units take.
 
+use std::ops::Range;
+
 use smallvec::SmallVec;
 
 use crate::Name;
@@ -104,6 +106,32 @@ impl Unit {
         })
     }
 
+    pub fn head(&self) -> Head<'_> {
+        Head {
+            first: self.first,
+            last: self.last(),
+            previous: self.previous,
+            starts_run: self.starts_run,
+            seen: &self.seen,
+        }
+    }
+}
+
+/// What a unit says before its effects, and its last stamp.
+#[derive(Clone, Copy, Debug)]
+pub struct Head<'u> {
+    pub first: Stamp,
+    pub last: Stamp,
+    pub previous: Stamp,
+    pub starts_run: bool,
+    pub seen: &'u Vector,
+}
+
+impl Head<'_> {
+    pub fn region(&self) -> Region {
+        self.first.region()
+    }
+
     /// The run that it starts or goes on.
     pub fn run(&self, applied: &Vector) -> Option<Run> {
         if self.starts_run {
@@ -112,5 +140,42 @@ impl Unit {
         let runs = applied.runs().iter().copied();
         runs.filter(|run| run.start.region() == self.region())
             .find(|run| run.start <= self.previous && self.previous <= run.last)
+    }
+}
+
+/// What a unit's bytes say, if it is a plain write. Name and value stay where they are.
+#[derive(Clone, Debug)]
+pub struct Write {
+    pub(crate) first: Stamp,
+    pub(crate) previous: Stamp,
+    pub(crate) starts_run: bool,
+    pub(crate) seen: Vector,
+    pub(crate) database: u32,
+    pub(crate) name: Range<usize>,
+    pub(crate) value: Range<usize>,
+}
+
+impl Write {
+    pub fn stamp(&self) -> Stamp {
+        self.first
+    }
+
+    pub fn database(&self) -> u32 {
+        self.database
+    }
+
+    /// The key's name, in the unit's bytes.
+    pub fn name<'u>(&self, unit: &'u [u8]) -> &'u [u8] {
+        &unit[self.name.clone()]
+    }
+
+    pub(crate) fn head(&self) -> Head<'_> {
+        Head {
+            first: self.first,
+            last: self.first,
+            previous: self.previous,
+            starts_run: self.starts_run,
+            seen: &self.seen,
+        }
     }
 }

@@ -4,8 +4,7 @@
 
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-
-use smallvec::SmallVec;
+use std::hash::BuildHasher;
 
 use crate::cell::{At, CellChange, Sides};
 use crate::change::{Change, Kind, SeenAt};
@@ -27,6 +26,14 @@ const MARKS_SAMPLED: usize = 4096;
 
 /// A database and a name.
 pub type KeyId = (u32, Name);
+
+/// A key with the hash of its name ([`Replica::hash`](crate::Replica::hash)).
+#[derive(Clone, Copy, Debug)]
+pub struct Hashed<'n> {
+    pub database: u32,
+    pub hash: u64,
+    pub name: &'n [u8],
+}
 
 #[derive(Clone, Debug, Default)]
 pub struct Keys {
@@ -72,14 +79,49 @@ impl Keys {
         self.all.get(&database)?.get(name)
     }
 
-    /// Prefetches what there is of some keys, if they are plain strings.
-    pub fn prefetch<'n>(&self, names: impl Iterator<Item = (u32, &'n [u8])>) {
-        let places = names.filter_map(|(database, name)| {
-            let plain = &self.all.get(&database)?.plain;
-            Some((plain, plain.prefetch_place(name)?))
+    pub fn hash(&self, name: &[u8]) -> u64 {
+        self.hasher.hash_one(name)
+    }
+
+    /// Prefetches what there is of keys, by the hashes of their names.
+    pub fn prefetch(&self, hashed: &[(u32, u64)]) {
+        let each = |one: fn(&Database, u64)| {
+            let found = hashed.iter().filter_map(|(database, hash)| Some((self.all.get(database)?, *hash)));
+            found.for_each(|(keys, hash)| one(keys, hash));
+        };
+        each(|keys, hash| {
+            keys.plain.prefetch_block(hash);
+            keys.others.prefetch_bucket(hash);
         });
-        let places: SmallVec<[_; 64]> = places.collect();
-        places.into_iter().for_each(|(plain, block)| plain.prefetch_entries(block));
+        each(|keys, hash| {
+            keys.plain.prefetch_entries(hash);
+            keys.others.prefetch_list(hash);
+        });
+        if self.all.values().any(|keys| keys.others.len() > 0) {
+            each(|keys, hash| keys.others.prefetch_key(hash));
+        }
+    }
+
+    /// A [plain write](crate::write) where nothing is, or a plain string that it replaces: what
+    /// [`Keys::apply`] comes to then. False if it is another case; nothing has changed then.
+    pub fn write(&mut self, at: &At, key: Hashed<'_>, value: &[u8]) -> bool {
+        let Hashed { database, hash, name } = key;
+        let Some(keys) = self.all.get_mut(&database) else { return false };
+        let plain = Plain { stamp: at.stamp, time: None, value };
+        let Some(place) = keys.plain.place_of(hash, name) else { return false };
+        let is_replaced = match keys.plain.stamp_at(&place) {
+            Some(stamp) => at.removes(stamp),
+            None => !keys.others.has_hashed(hash, name),
+        };
+        if !is_replaced || !plain.fits(name) || keys.evicted.has(name) {
+            return false;
+        }
+        if let Some(saving) = self.saving.as_mut().filter(|_| at.rules.saves_before_changes) {
+            saving.before(database, keys, name);
+        }
+        keys.plain.put_at(&place, name, plain);
+        self.changes += 1;
+        true
     }
 
     /// Whether a key is a string that has been written once, so that a write sees all of it.

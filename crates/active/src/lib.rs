@@ -47,6 +47,7 @@ pub mod value;
 pub mod vector;
 pub mod view;
 pub mod wire;
+pub mod write;
 
 mod database;
 mod ended;
@@ -64,6 +65,7 @@ mod stability;
 mod stored;
 
 pub use database::{KeyRef, ValueRef};
+pub use keys::Hashed;
 pub use local::Transaction;
 pub use replica::{Applied, Refusal, Replica};
 pub use rules::Rules;

@@ -5,6 +5,8 @@
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 
+use braid_base::prefetch::{CACHE_LINE, prefetch};
+
 use crate::key::Key;
 use crate::linear;
 
@@ -68,10 +70,13 @@ impl Others {
     }
 
     fn find(&self, name: &[u8]) -> Option<(usize, usize)> {
+        if self.len == 0 { None } else { self.find_hashed(self.hasher.hash_one(name), name) }
+    }
+
+    fn find_hashed(&self, hash: u64, name: &[u8]) -> Option<(usize, usize)> {
         if self.len == 0 {
             return None;
         }
-        let hash = self.hasher.hash_one(name);
         let bucket = linear::index(hash, self.buckets.len());
         Some((bucket, self.buckets[bucket].find(tag(hash), name)?))
     }
@@ -88,6 +93,39 @@ impl Others {
 
     pub fn has(&self, name: &[u8]) -> bool {
         self.find(name).is_some()
+    }
+
+    /// The same of a name of this hash.
+    pub fn has_hashed(&self, hash: u64, name: &[u8]) -> bool {
+        self.find_hashed(hash, name).is_some()
+    }
+
+    fn bucket_of(&self, hash: u64) -> Option<&Bucket> {
+        (!self.buckets.is_empty()).then(|| &self.buckets[linear::index(hash, self.buckets.len())])
+    }
+
+    /// Prefetches the bucket of a hash.
+    pub fn prefetch_bucket(&self, hash: u64) {
+        if let Some(bucket) = self.bucket_of(hash) {
+            prefetch(bucket);
+        }
+    }
+
+    /// Prefetches its list of keys.
+    pub fn prefetch_list(&self, hash: u64) {
+        if let Some(bucket) = self.bucket_of(hash) {
+            bucket.0.as_slice().chunks(4).for_each(|some| prefetch(some.as_ptr()));
+        }
+    }
+
+    /// Prefetches the key that has the hash, if there is one.
+    pub fn prefetch_key(&self, hash: u64) {
+        let list = self.bucket_of(hash).into_iter().flat_map(|bucket| &bucket.0);
+        for (_, named) in list.filter(|(one, _)| *one == tag(hash)) {
+            let start: *const Named = &**named;
+            prefetch(start);
+            prefetch(start.wrapping_byte_add(CACHE_LINE));
+        }
     }
 
     /// Adds a key that is not there.

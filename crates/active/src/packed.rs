@@ -165,8 +165,11 @@ impl<const ORDERED: bool> Block<ORDERED> {
         if end > range.end {
             self.0.resize(had + (end - range.end), 0);
         }
-        self.0.copy_within(range.end..had, end);
-        self.0.truncate(had - range.len() + len);
+        // Most values are replaced by ones of their length.
+        if end != range.end {
+            self.0.copy_within(range.end..had, end);
+            self.0.truncate(had - range.len() + len);
+        }
         entry.write(&mut self.0[range.start..end]);
         Place { range: range.start..end, is_there: true }
     }

@@ -53,6 +53,13 @@ impl<'p> Plain<'p> {
     }
 }
 
+/// Where a string is, or would be, until something changes.
+#[derive(Debug)]
+pub(crate) struct PlainPlace {
+    block: usize,
+    place: Place,
+}
+
 /// Where a name is, or would be.
 #[derive(Clone, Debug, Default)]
 struct Found {
@@ -95,16 +102,33 @@ impl Plains {
         (last.block, last.place.clone())
     }
 
-    /// Prefetches a block's place, and answers which it is.
-    pub fn prefetch_place(&self, name: &[u8]) -> Option<usize> {
-        let block = (!self.blocks.is_empty()).then(|| self.block_among(name, self.blocks.len()))?;
-        prefetch(&self.blocks[block]);
-        Some(block)
+    /// Prefetches the block of a hash.
+    pub fn prefetch_block(&self, hash: u64) {
+        if let Some(block) = self.block_of(hash) {
+            prefetch(&self.blocks[block]);
+        }
     }
 
     /// Prefetches its entries.
-    pub fn prefetch_entries(&self, block: usize) {
-        self.blocks[block].prefetch();
+    pub fn prefetch_entries(&self, hash: u64) {
+        if let Some(block) = self.block_of(hash) {
+            self.blocks[block].prefetch();
+        }
+    }
+
+    fn block_of(&self, hash: u64) -> Option<usize> {
+        (!self.blocks.is_empty()).then(|| linear::index(hash, self.blocks.len()))
+    }
+
+    /// Where a name of this hash is, or would be, unless there is nothing yet.
+    pub fn place_of(&self, hash: u64, name: &[u8]) -> Option<PlainPlace> {
+        let block = self.block_of(hash)?;
+        Some(PlainPlace { block, place: self.blocks[block].place_of(name) })
+    }
+
+    /// The stamp of the string of a place.
+    pub fn stamp_at(&self, at: &PlainPlace) -> Option<Stamp> {
+        Some(Plain::of(self.blocks[at.block].at(&at.place)?)?.stamp)
     }
 
     pub fn blocks(&self) -> usize {
@@ -126,6 +150,23 @@ impl Plains {
 
     /// Adds a string, or replaces the one of its name.
     pub fn put(&mut self, name: &[u8], plain: Plain<'_>) {
+        if self.blocks.is_empty() {
+            self.blocks.push(Block::default());
+        }
+        let (block, place) = self.find(name);
+        let is_there = place.is_there;
+        self.last.get_mut().place = self.put_in(block, &place, name, plain);
+        self.count_new(!is_there);
+    }
+
+    /// The same where its place is known.
+    pub fn put_at(&mut self, at: &PlainPlace, name: &[u8], plain: Plain<'_>) {
+        self.last.get_mut().is_current = false;
+        self.put_in(at.block, &at.place, name, plain);
+        self.count_new(!at.place.is_there);
+    }
+
+    fn put_in(&mut self, block: usize, place: &Place, name: &[u8], plain: Plain<'_>) -> Place {
         // Only marks of evicted keys may be longer.
         let mut content = SmallVec::<[u8; 2 * LEN_MAX]>::new();
         content.extend_from_slice(&plain.stamp.word().to_le_bytes());
@@ -133,17 +174,14 @@ impl Plains {
             content.extend_from_slice(&time.to_le_bytes());
         }
         content.extend_from_slice(plain.value);
-        if self.blocks.is_empty() {
-            self.blocks.push(Block::default());
-        }
         let entry = Entry { name, is_marked: plain.time.is_some(), content: &content };
-        let (block, place) = self.find(name);
-        self.last.get_mut().place = self.blocks[block].put_at(&place, entry);
-        if !place.is_there {
-            self.len += 1;
-            if self.len > self.blocks.len() * FILL {
-                self.grow();
-            }
+        self.blocks[block].put_at(place, entry)
+    }
+
+    fn count_new(&mut self, is_new: bool) {
+        self.len += usize::from(is_new);
+        if self.len > self.blocks.len() * FILL {
+            self.grow();
         }
     }
 

@@ -16,7 +16,7 @@ use crate::cell::{At, Sides};
 use crate::change::{Change, Kind};
 use crate::clock::{Clock, TooFarAhead};
 use crate::database::{KeyRef, ValueRef};
-use crate::effect::{Effect, Effects, Unit};
+use crate::effect::{Effect, Effects, Head, Unit};
 use crate::ended::Ended;
 use crate::keys::{Changes, Keys};
 use crate::libraries::LIBRARIES;
@@ -223,9 +223,14 @@ impl Replica {
         ended.is_none_or(|ended| value.shows_beside(ended)).then_some(value)
     }
 
-    /// Prefetches keys that are about to be looked at.
-    pub fn prefetch<'n>(&self, names: impl Iterator<Item = (u32, &'n [u8])>) {
-        self.state.keys.prefetch(names);
+    /// The hash of a key's name, as long as there is this replica.
+    pub fn hash(&self, name: &[u8]) -> u64 {
+        self.state.keys.hash(name)
+    }
+
+    /// Prefetches keys that are about to be looked at: their databases and hashes.
+    pub fn prefetch(&self, hashed: &[(u32, u64)]) {
+        self.state.keys.prefetch(hashed);
     }
 
     /// Whether a key is a string that has been written once, and shows: a write sees all of it.
@@ -236,7 +241,7 @@ impl Replica {
     /// Whether a unit with one change replaces all that there is of a string or an element, or adds
     /// to a string.
     pub(crate) fn is_replaced_by(&self, unit: &Unit, database: u32, name: &[u8], change: &Change) -> bool {
-        let Some(run) = unit.run(&self.state.vector) else { return false };
+        let Some(run) = unit.head().run(&self.state.vector) else { return false };
         let seen = Seen { others: &unit.seen, own: Run { start: run.start, last: unit.first.before() } };
         self.state.keys.is_replaced(database, name, change, &seen) && self.ended.of(database, name).is_none()
     }
@@ -289,33 +294,45 @@ impl Replica {
         Kind::ALL.into_iter().map(|kind| (kind, self.state.keys.conflicts[kind as usize]))
     }
 
-    /// Applies a unit of another region, or of an earlier run of this one.
-    pub fn apply(&mut self, now_ms: u64, unit: &Unit) -> Result<Applied, Refusal> {
+    /// What becomes of a unit of another region, or of an earlier run of this one: the run that it
+    /// is of, if it is to be applied now.
+    pub(crate) fn admit(&self, now_ms: u64, unit: &Head<'_>) -> Result<Result<Run, Applied>, Refusal> {
         let rules = self.settings.rules;
         let applied = &self.state.vector;
-        let last = unit.last();
-        self.clock.check(now_ms, last)?;
+        self.clock.check(now_ms, unit.last)?;
         let is_own = unit.region() == self.region();
         if is_own && unit.previous >= self.run && rules.starts_new_run {
-            let is_known = applied.covers(last);
-            return if is_known { Ok(Applied::Known) } else { Err(Refusal::OwnRegion(unit.region())) };
+            let is_known = applied.covers(unit.last);
+            return if is_known { Ok(Err(Applied::Known)) } else { Err(Refusal::OwnRegion(unit.region())) };
         }
         let is_known = applied.covers(unit.first) && rules.applies_once;
         if is_known || is_own && !rules.takes_back_own {
-            return Ok(Applied::Known);
+            return Ok(Err(Applied::Known));
         }
         let run = match unit.run(applied) {
             Some(run) if run.last == unit.previous || unit.starts_run || !rules.applies_in_order => run,
             _ if !rules.applies_in_order => Run { start: Stamp::start(unit.region()), last: unit.previous },
-            Some(run) if unit.previous < run.last && rules.applies_once => return Ok(Applied::Known),
+            Some(run) if unit.previous < run.last && rules.applies_once => return Ok(Err(Applied::Known)),
             Some(run) if unit.previous < run.last => run,
-            _ => return Ok(Applied::Early(unit.previous)),
+            _ => return Ok(Err(Applied::Early(unit.previous))),
         };
         if let Some(missing) = unit.seen.first_missing(applied)
             && rules.waits_for_dependencies
         {
-            return Ok(Applied::Early(missing));
+            return Ok(Err(Applied::Early(missing)));
         }
+        Ok(Ok(run))
+    }
+
+    /// Applies a unit of another region, or of an earlier run of this one.
+    pub fn apply(&mut self, now_ms: u64, unit: &Unit) -> Result<Applied, Refusal> {
+        let rules = self.settings.rules;
+        let head = unit.head();
+        let run = match self.admit(now_ms, &head)? {
+            Ok(run) => run,
+            Err(applied) => return Ok(applied),
+        };
+        let is_own = unit.region() == self.region();
         let lost = Cell::new(0);
         for (stamp, effect) in unit.stamped() {
             let own = Run { start: run.start, last: stamp.before() };
@@ -325,9 +342,14 @@ impl Replica {
             self.state.keys.apply(&at, effect, is_own, starts);
             self.review(effect);
         }
-        self.state.vector.add(Run { start: run.start, last });
-        self.observe(last);
+        self.note_applied(Run { start: run.start, last: head.last });
         Ok(Applied::Now)
+    }
+
+    /// A unit of another region has been applied: its run, up to and with it.
+    pub(crate) fn note_applied(&mut self, run: Run) {
+        self.state.vector.add(run);
+        self.observe(run.last);
     }
 
     /// After an effect: what the keyspace has ended may show again, or be gone.

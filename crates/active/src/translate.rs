@@ -100,6 +100,15 @@ pub struct TranslateError {
     pub unit: Option<Box<Unit>>,
 }
 
+/// Key and value of a request that is a [plain write](crate::write), for all that it says itself.
+pub fn plain_write<'a>(mut args: impl ExactSizeIterator<Item = &'a [u8]>) -> Option<(&'a [u8], &'a [u8])> {
+    if args.len() != 3 || !args.next()?.eq_ignore_ascii_case(b"SET") {
+        return None;
+    }
+    let (key, value) = (args.next()?, args.next()?);
+    (!value.starts_with(commands::HYPERLOGLOG)).then_some((key, value))
+}
+
 /// Translates one unit of the journal. Nothing if nothing has changed for the peers.
 pub fn translate(
     replica: &mut Replica,

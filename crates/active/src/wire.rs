@@ -8,7 +8,9 @@
 mod reader;
 mod writer;
 
-use crate::effect::Unit;
+use crate::Stamp;
+use crate::effect::{Head, Unit, Write};
+use crate::keys::Hashed;
 
 /// The version that is written and read.
 pub const VERSION: u8 = 1;
@@ -41,6 +43,17 @@ pub fn encode_into(unit: &Unit, out: &mut Vec<u8>) {
 
 pub fn decode(bytes: &[u8]) -> Result<Unit, DecodeError> {
     reader::decode(bytes)
+}
+
+/// Adds the bytes of a unit that is a plain write. `head.seen` may have the run itself, that starts
+/// at `run`.
+pub(crate) fn write_write(head: &Head<'_>, run: Stamp, key: Hashed<'_>, value: &[u8], out: &mut Vec<u8>) {
+    writer::encode_write(head, run, key, value, out);
+}
+
+/// What [`write_write`] has written; nothing if these bytes are something else.
+pub(crate) fn read_write(bytes: &[u8]) -> Option<Write> {
+    reader::decode_write(bytes).ok().flatten()
 }
 
 /// Tags of changes. They never change their meaning.

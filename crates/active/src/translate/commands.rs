@@ -401,10 +401,13 @@ fn score(text: &[u8]) -> Option<f64> {
     text.parse::<f64>().ok().filter(|score| !score.is_nan())
 }
 
+/// How a string begins that is a HyperLogLog.
+pub(super) const HYPERLOGLOG: &[u8] = b"HYLL";
+
 /// Registers and ranks of a string that is a HyperLogLog.
 fn registers_of(value: &[u8]) -> Option<Vec<(u16, u8)>> {
     let (head, body) = value.split_at_checked(16)?;
-    if !head.starts_with(b"HYLL") {
+    if !head.starts_with(HYPERLOGLOG) {
         return None;
     }
     let mut registers = Vec::new();

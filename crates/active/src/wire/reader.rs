@@ -6,7 +6,7 @@ use super::{STEPS_MAX, VERSION, tag};
 use crate::amount::Amount;
 use crate::cell::{CellChange, Time};
 use crate::change::{Change, Kind, SeenAt};
-use crate::effect::{Effect, Effects, FlushSeen, Unit};
+use crate::effect::{Effect, Effects, FlushSeen, Unit, Write};
 use crate::hyperloglog::{RANK_MAX, REGISTERS};
 use crate::place::{Place, Side, Step};
 use crate::stamp::{Region, Stamp};
@@ -35,19 +35,7 @@ const PLAIN: Allowed = Allowed { add: false, live: false };
 
 pub fn decode(bytes: &[u8]) -> Result<Unit> {
     let mut reader = Reader { rest: bytes, first: Stamp::ZERO };
-    match reader.byte()? {
-        VERSION => {}
-        other => return Err(DecodeError::Version(other)),
-    }
-    let first = Stamp::from_word(reader.word()?).ok_or(Damaged("a stamp out of range"))?;
-    reader.first = first;
-    let distance = reader.number()?;
-    let previous = u64::try_from(distance >> 1)
-        .ok()
-        .and_then(|distance| first.position().checked_sub(distance).filter(|_| distance > 0))
-        .and_then(|position| Stamp::of(first.region(), position))
-        .ok_or(Damaged("a stamp before the first"))?;
-    let starts_run = distance & 1 == 1;
+    let (first, previous, starts_run) = reader.stamps()?;
     let seen = reader.vector()?;
     let count = reader.count(1)?;
     let mut effects = Effects::with_capacity(count);
@@ -61,7 +49,47 @@ pub fn decode(bytes: &[u8]) -> Result<Unit> {
     Ok(Unit { first, previous, starts_run, seen, effects })
 }
 
-impl Reader<'_> {
+/// The plain write that a unit is; nothing if it is another unit.
+pub fn decode_write(bytes: &[u8]) -> Result<Option<Write>> {
+    let mut reader = Reader { rest: bytes, first: Stamp::ZERO };
+    let (first, previous, starts_run) = reader.stamps()?;
+    let seen = reader.vector()?;
+    if reader.count(1)? != 1 || reader.byte()? != tag::STRING {
+        return Ok(None);
+    }
+    let text = |reader: &mut Reader<'_>| {
+        let len = reader.text()?.len();
+        let end = bytes.len() - reader.rest.len();
+        Ok(end - len..end)
+    };
+    let database = reader.database()?;
+    let name = text(&mut reader)?;
+    if reader.byte()? != tag::CELL_PUT || reader.count(4)? != 0 {
+        return Ok(None);
+    }
+    let value = text(&mut reader)?;
+    let write = Write { first, previous, starts_run, seen, database, name, value };
+    Ok(reader.rest.is_empty().then_some(write))
+}
+
+impl<'a> Reader<'a> {
+    /// The begin: first stamp, the last one before, and whether the unit starts a run.
+    fn stamps(&mut self) -> Result<(Stamp, Stamp, bool)> {
+        match self.byte()? {
+            VERSION => {}
+            other => return Err(DecodeError::Version(other)),
+        }
+        let first = Stamp::from_word(self.word()?).ok_or(Damaged("a stamp out of range"))?;
+        self.first = first;
+        let distance = self.number()?;
+        let previous = u64::try_from(distance >> 1)
+            .ok()
+            .and_then(|distance| first.position().checked_sub(distance).filter(|_| distance > 0))
+            .and_then(|position| Stamp::of(first.region(), position))
+            .ok_or(Damaged("a stamp before the first"))?;
+        Ok((first, previous, distance & 1 == 1))
+    }
+
     fn byte(&mut self) -> Result<u8> {
         let (byte, rest) = self.rest.split_first().ok_or(Short)?;
         self.rest = rest;
@@ -119,11 +147,15 @@ impl Reader<'_> {
         (0..count).map(|_| one(self)).collect()
     }
 
-    fn bytes(&mut self) -> Result<Bytes> {
+    fn text(&mut self) -> Result<&'a [u8]> {
         let len = self.count(1)?;
         let (bytes, rest) = self.rest.split_at_checked(len).ok_or(Short)?;
         self.rest = rest;
-        Ok(bytes.into())
+        Ok(bytes)
+    }
+
+    fn bytes(&mut self) -> Result<Bytes> {
+        Ok(self.text()?.into())
     }
 
     fn stamp(&mut self) -> Result<Stamp> {

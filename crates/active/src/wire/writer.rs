@@ -5,11 +5,13 @@ use super::{VERSION, tag};
 use crate::amount::Amount;
 use crate::cell::{CellChange, Time};
 use crate::change::{Change, SeenAt};
-use crate::effect::{Effect, Unit};
+use crate::effect::{Effect, Head, Unit};
+use crate::keys::Hashed;
 use crate::place::Side;
 use crate::stamp::Stamp;
 use crate::stream::{GroupChange, Id, StreamChange};
 use crate::tally::SeenTally;
+use crate::vector::Run;
 use crate::{Bytes, Name};
 
 struct Writer<'o> {
@@ -18,17 +20,8 @@ struct Writer<'o> {
 }
 
 pub fn encode(unit: &Unit, out: &mut Vec<u8>) {
-    out.push(VERSION);
     let mut writer = Writer { out, first: unit.first };
-    writer.out.extend(unit.first.word().to_le_bytes());
-    let distance = unit.first.position() - unit.previous.position();
-    writer.number(u128::from(distance) << 1 | u128::from(unit.starts_run));
-    writer.count(unit.seen.runs().len());
-    for run in unit.seen.runs() {
-        writer.stamp(run.last);
-        // The first run of a region starts at 0.
-        writer.number(u128::from(run.start.position()));
-    }
+    writer.head(&unit.head(), None);
     writer.count(unit.effects.len());
     let mut key: Option<(u32, &Name)> = None;
     for effect in &unit.effects {
@@ -62,6 +55,18 @@ pub fn encode(unit: &Unit, out: &mut Vec<u8>) {
     }
 }
 
+pub fn encode_write(head: &Head<'_>, run: Stamp, key: Hashed<'_>, value: &[u8], out: &mut Vec<u8>) {
+    let mut writer = Writer { out, first: head.first };
+    writer.head(head, Some(run));
+    writer.count(1);
+    writer.out.push(tag::STRING);
+    writer.number(u128::from(key.database));
+    writer.bytes(key.name);
+    writer.out.push(tag::CELL_PUT);
+    writer.seen(&[]);
+    writer.bytes(value);
+}
+
 fn tag_of(change: &Change) -> u8 {
     match change {
         Change::Remove { .. } => tag::REMOVE,
@@ -82,6 +87,21 @@ fn tag_of(change: &Change) -> u8 {
 }
 
 impl Writer<'_> {
+    /// What is before the effects, without one of the runs that were seen.
+    fn head(&mut self, head: &Head<'_>, without: Option<Stamp>) {
+        self.out.push(VERSION);
+        self.out.extend(head.first.word().to_le_bytes());
+        let distance = head.first.position() - head.previous.position();
+        self.number(u128::from(distance) << 1 | u128::from(head.starts_run));
+        let is_left = |run: &&Run| Some(run.start) != without;
+        self.count(head.seen.runs().iter().filter(is_left).count());
+        for run in head.seen.runs().iter().filter(is_left) {
+            self.stamp(run.last);
+            // The first run of a region starts at 0.
+            self.number(u128::from(run.start.position()));
+        }
+    }
+
     fn number(&mut self, mut number: u128) {
         while number >= 0x80 {
             self.out.push(number as u8 | 0x80);

@@ -12,17 +12,17 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
-use braid_active::effect::{Effect, Unit};
+use braid_active::Region;
 use braid_active::saved::Loader;
-use braid_active::{Region, wire};
 use braid_base::clock::unix_ms;
 use braid_net::outgoing::Outgoing;
 use braid_persistence::active::CopyFile;
 use braid_replication::link::LinkError;
 use braid_replication::link::peer::{Peer, Watch};
 
+use super::batch::Batch;
 use super::codec::{is_identity, parse_members, parse_table, table_text, vector_text};
-use super::state::{Active, Merged, Order, PROTOCOL, PeerLink, UnitBytes};
+use super::state::{Active, Merged, Order, PROTOCOL, PeerLink};
 use crate::engine::Engine;
 
 /// How long a read waits, so that the thread looks around now and then.
@@ -269,13 +269,14 @@ impl Link<'_> {
         ];
         let asked = Instant::now();
         peer.send(&words.map(str::as_bytes))?;
-        let mut parts = self.reply(peer)?;
+        let count = self.count(peer)?;
+        let parts = (0..count.min(BEFORE_UNITS)).map(|_| self.part(peer)).collect::<Result<Vec<_>, _>>()?;
+        let units = self.units(peer, count - parts.len())?;
         // What a peer sends that is not wanted any more would come as a surprise.
         if self.is_called_off() {
             return Err(LinkError::CalledOff);
         }
         let wrong = || garbage("a wrong answer to ACTIVE PULL");
-        let units = parts.split_off(parts.len().min(BEFORE_UNITS));
         let [word, next, on_disk, members, applied] = &parts[..] else { return Err(wrong()) };
         let table = on_disk.text().and_then(parse_table).ok_or_else(wrong)?;
         let members = members.text().and_then(parse_members).ok_or_else(wrong)?;
@@ -289,7 +290,7 @@ impl Link<'_> {
         match word.text() {
             Some("copy") => self.copy(peer).map(|()| 0),
             Some("units") => {
-                let until = (!units.is_empty()).then(|| asked + GATHER);
+                let until = (units.len() > 0).then(|| asked + GATHER);
                 self.take_units(units)?;
                 self.rests_until.set(until);
                 Ok(next)
@@ -314,22 +315,19 @@ impl Link<'_> {
         Ok(())
     }
 
-    fn take_units(&self, parts: Vec<Part>) -> Result<(), LinkError> {
-        if parts.is_empty() {
-            return Ok(());
+    /// Reads so many units.
+    fn units(&self, peer: &mut Peer<Outgoing>, count: usize) -> Result<Batch, LinkError> {
+        let mut batch = Batch::default();
+        for _ in 0..count {
+            let database = self.text(peer, |bytes| batch.push(bytes))?;
+            self.check_database(database.map_err(|error| garbage(error.to_string()))?)?;
         }
-        let units = parts.into_iter().map(|part| match part {
-            Part::Bulk(bytes) => {
-                let unit = wire::decode(&bytes).map_err(|error| garbage(error.to_string()))?;
-                self.check_database(unit.effects.iter().filter_map(Effect::database).max())?;
-                Ok((unit, UnitBytes::from(bytes)))
-            }
-            Part::Integer(_) => Err(garbage("a number in place of a unit")),
-        });
-        let units = units.collect::<Result<Vec<(Unit, UnitBytes)>, LinkError>>()?;
-        let bytes: usize = units.iter().map(|(_, bytes)| bytes.len()).sum();
-        let last_ms = units.last().map_or(0, |(unit, _)| unit.last().unix_ms());
-        let count = units.len() as u64;
+        Ok(batch)
+    }
+
+    fn take_units(&self, units: Batch) -> Result<(), LinkError> {
+        let (bytes, count) = (units.bytes(), units.len());
+        let Some(last) = units.last() else { return Ok(()) };
         let start = Instant::now();
         self.apply(|answer| Order::Units { units, answer })?;
         let took = start.elapsed().max(Duration::from_millis(1)).as_millis() as usize;
@@ -338,8 +336,8 @@ impl Link<'_> {
             let fit = bytes * APPLY.as_millis() as usize / took;
             self.bytes.set(fit.clamp(BYTES_MIN, BYTES_MAX));
         }
-        self.peer.units.fetch_add(count, Relaxed);
-        self.peer.lag_ms.store((unix_ms() as u64).saturating_sub(last_ms), Relaxed);
+        self.peer.units.fetch_add(count as u64, Relaxed);
+        self.peer.lag_ms.store((unix_ms() as u64).saturating_sub(last.unix_ms()), Relaxed);
         Ok(())
     }
 
@@ -401,31 +399,89 @@ impl Link<'_> {
 
     /// Reads a reply: a list of texts and numbers, or an error.
     fn reply(&self, peer: &mut Peer<Outgoing>) -> Result<Vec<Part>, LinkError> {
+        (0..self.count(peer)?).map(|_| self.part(peer)).collect()
+    }
+
+    /// Reads how many parts a reply has.
+    fn count(&self, peer: &mut Peer<Outgoing>) -> Result<usize, LinkError> {
         let head = peer.line(self, DURING)?;
         if let Some(error) = head.strip_prefix('-') {
             return Err(LinkError::Refused(format!("it refuses this server: {error}")));
         }
-        let count = head.strip_prefix('*').and_then(|count| count.parse::<usize>().ok());
-        let count = count.ok_or_else(|| garbage("no list"))?;
-        let mut parts = Vec::new();
-        for _ in 0..count {
-            let line = peer.line(self, DURING)?;
-            if let Some(number) = line.strip_prefix(':') {
-                parts.push(Part::Integer(number.parse().map_err(|_| garbage("no number"))?));
-                continue;
-            }
-            let length = line.strip_prefix('$').and_then(|length| length.parse::<usize>().ok());
-            let length = length.filter(|length| *length <= BULK_MAX).ok_or_else(|| garbage("no text"))?;
-            while peer.buffered().len() < length + 2 {
-                peer.fill(self, DURING)?;
-            }
-            let bytes = peer.buffered()[..length].to_vec();
-            if &peer.buffered()[length..length + 2] != b"\r\n" {
-                return Err(garbage("a text without its end"));
-            }
-            peer.consume(length + 2);
-            parts.push(Part::Bulk(bytes));
+        let count = head.strip_prefix('*').and_then(|count| count.parse().ok());
+        count.ok_or_else(|| garbage("no list"))
+    }
+
+    /// Reads a part.
+    fn part(&self, peer: &mut Peer<Outgoing>) -> Result<Part, LinkError> {
+        while peer.buffered().is_empty() {
+            peer.fill(self, DURING)?;
         }
-        Ok(parts)
+        if peer.buffered()[0] != b':' {
+            return self.text(peer, |bytes| Part::Bulk(bytes.to_vec()));
+        }
+        let line = peer.line(self, DURING)?;
+        Ok(Part::Integer(line[1..].parse().map_err(|_| garbage("no number"))?))
+    }
+
+    /// Reads a part that is a text, and has it taken.
+    fn text<R>(&self, peer: &mut Peer<Outgoing>, take: impl FnOnce(&[u8]) -> R) -> Result<R, LinkError> {
+        let (begin, length) = loop {
+            match text_head(peer.buffered()) {
+                Err(()) => return Err(garbage("no text")),
+                Ok(Some(head)) => break head,
+                Ok(None) => peer.fill(self, DURING)?,
+            }
+        };
+        let end = begin + length;
+        while peer.buffered().len() < end + 2 {
+            peer.fill(self, DURING)?;
+        }
+        if &peer.buffered()[end..end + 2] != b"\r\n" {
+            return Err(garbage("a text without its end"));
+        }
+        let taken = take(&peer.buffered()[begin..end]);
+        peer.consume(end + 2);
+        Ok(taken)
+    }
+}
+
+/// Where a text begins whose length stands before it, and its length; nothing if more has to be
+/// read first.
+fn text_head(bytes: &[u8]) -> Result<Option<(usize, usize)>, ()> {
+    let mut length = 0_usize;
+    for (index, byte) in bytes.iter().enumerate() {
+        match (index, byte) {
+            (0, b'$') => {}
+            (1.., b'0'..=b'9') if length <= BULK_MAX => length = 10 * length + usize::from(byte - b'0'),
+            (2.., b'\r') if length <= BULK_MAX => {
+                return match bytes.get(index + 1) {
+                    Some(b'\n') => Ok(Some((index + 2, length))),
+                    Some(_) => Err(()),
+                    None => Ok(None),
+                };
+            }
+            _ => return Err(()),
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_of_texts() {
+        assert_eq!(text_head(b"$73\r\nabc"), Ok(Some((5, 73))));
+        assert_eq!(text_head(b"$0\r\n"), Ok(Some((4, 0))));
+        for part in ["", "$", "$7", "$73", "$73\r"] {
+            assert_eq!(text_head(part.as_bytes()), Ok(None), "{part}");
+        }
+        for bad in
+            [":1\r\n", "$\r\n", "$-1\r\n", "$1\n", "$1\rx", "$99999999999999999999\r\n", "$9999999999\r"]
+        {
+            assert_eq!(text_head(bad.as_bytes()), Err(()), "{bad}");
+        }
     }
 }

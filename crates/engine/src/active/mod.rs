@@ -18,6 +18,7 @@
 //! holder neither enters nor closes the gate, nor waits for anything. `Active::copying` is the
 //! links' among themselves.
 
+mod batch;
 mod codec;
 mod files;
 mod keys;

@@ -9,13 +9,13 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
 
 use braid_active::Region;
 use braid_active::change::Kind;
-use braid_active::effect::Unit;
 use braid_active::replica::State;
 use braid_config::Config;
 use braid_journal::Reader;
 use braid_persistence::active::CopyFile;
 use parking_lot::Mutex;
 
+use super::batch::Batch;
 use super::on_disk::OnDisk;
 use super::outbox::Outbox;
 
@@ -161,8 +161,6 @@ impl Active {
     }
 }
 
-/// An encoded unit.
-pub(crate) type UnitBytes = Box<[u8]>;
 /// A full copy. It stands in memory until it has been sent.
 pub(crate) type Pieces = Vec<Vec<u8>>;
 
@@ -172,7 +170,7 @@ pub(crate) type Merged = Result<(), String>;
 /// What the thread is asked.
 pub(crate) enum Order {
     Units {
-        units: Vec<(Unit, UnitBytes)>,
+        units: Batch,
         answer: SyncSender<Merged>,
     },
     Copy {

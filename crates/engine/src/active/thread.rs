@@ -268,7 +268,7 @@ impl<'e> Thread<'e> {
     fn do_order(&mut self, order: Order) {
         match order {
             Order::Units { units, answer } => {
-                let merged = self.merge_units(units);
+                let merged = self.merge_units(&units);
                 self.flush();
                 give(&answer, merged);
             }
@@ -302,11 +302,15 @@ impl<'e> Thread<'e> {
         }
     }
 
-    /// Keeps a unit that is in the shadow now; `write` adds its bytes.
-    fn keep(&mut self, first: Stamp, write: impl FnOnce(&mut Vec<u8>)) {
-        let Some(run) = self.replica.vector().run_of(first) else { return };
+    /// Keeps a unit that is in the shadow now, the last of its run so far; `write` adds its bytes.
+    fn keep(&mut self, first: Stamp, run: Run, write: impl FnOnce(&mut Vec<u8>)) {
         let start = self.pending_bytes.len();
         write(&mut self.pending_bytes);
+        self.keep_from(first, run, start);
+    }
+
+    /// The same of a unit whose bytes have been added from a place on.
+    fn keep_from(&mut self, first: Stamp, run: Run, start: usize) {
         let bytes = &self.pending_bytes[start..];
         self.files.append(bytes);
         self.pending.push(Pending { first, run, len: bytes.len() });
@@ -317,7 +321,8 @@ impl<'e> Thread<'e> {
         self.active.figures.own.fetch_add(1, Relaxed);
         // One that was hidden may show now.
         self.libraries_dirty |= unit.effects.iter().any(Effect::is_of_libraries);
-        self.keep(unit.first, |bytes| wire::encode_into(unit, bytes));
+        let Some(run) = self.replica.vector().run_of(unit.first) else { return };
+        self.keep(unit.first, run, |bytes| wire::encode_into(unit, bytes));
     }
 
     /// Brings units that wait for it to the log, and from there to the outbox.

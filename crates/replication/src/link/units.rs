@@ -82,7 +82,11 @@ impl Units {
     }
 
     /// The arguments of a request; none for an empty line.
-    pub fn args<'b>(&self, request: &StreamRequest, buffer: &'b [u8]) -> impl Iterator<Item = &'b [u8]> {
+    pub fn args<'b>(
+        &self,
+        request: &StreamRequest,
+        buffer: &'b [u8],
+    ) -> impl ExactSizeIterator<Item = &'b [u8]> {
         self.spans[request.args.clone()].iter().map(|span| &buffer[span.range()])
     }
 

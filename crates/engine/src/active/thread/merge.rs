@@ -12,6 +12,7 @@ use braid_active::libraries::LIBRARIES;
 use braid_active::replica::{Replica, State};
 use braid_active::translate::{agree, shown};
 use braid_active::view::Shown;
+use braid_active::write::write_with_difference;
 use braid_active::{Applied, Name, Refusal};
 use braid_base::clock::unix_ms;
 use braid_base::gate::World;
@@ -26,8 +27,9 @@ use smallvec::SmallVec;
 
 use super::Thread;
 use super::generation::told;
+use crate::active::batch::{Batch, BatchUnit};
 use crate::active::keys::{KeyName, all_keys, requests_of, shown_by};
-use crate::active::state::{Merged, UnitBytes};
+use crate::active::state::Merged;
 use crate::engine::Engine;
 use crate::memory;
 use crate::replication::FOR_ACTIVE;
@@ -218,7 +220,8 @@ impl Thread<'_> {
     }
 
     /// Applies units of a peer.
-    pub(super) fn merge_units(&mut self, units: Vec<(Unit, UnitBytes)>) -> Merged {
+    pub(super) fn merge_units(&mut self, batch: &Batch) -> Merged {
+        let units: Vec<BatchUnit<'_>> = batch.units().collect();
         let mut left = units.chunks(UNITS).peekable();
         while left.peek().is_some() {
             let outcome = self.in_world(|thread, txn| {
@@ -227,9 +230,9 @@ impl Thread<'_> {
                     while start.elapsed() < APPLY
                         && let Some(some) = left.next()
                     {
-                        thread.prefetch(some);
-                        for (unit, bytes) in some {
-                            thread.merge_unit(now_ms, unit, bytes, difference)?;
+                        let hashes = thread.prefetch(some);
+                        for (unit, hash) in some.iter().zip(hashes) {
+                            thread.merge_unit(now_ms, *unit, hash, difference)?;
                         }
                     }
                     Ok(())
@@ -242,37 +245,58 @@ impl Thread<'_> {
         Ok(())
     }
 
-    /// Prefetches what units are about, in the shadow and in the keyspace.
-    fn prefetch(&self, units: &[(Unit, UnitBytes)]) {
+    /// Prefetches what units are about, in the shadow and in the keyspace. Hashes of their keys, in
+    /// the shadow.
+    fn prefetch(&self, units: &[BatchUnit<'_>]) -> SmallVec<[u64; UNITS]> {
         let keyspace = &self.engine.keyspace;
-        let names = || units.iter().filter_map(|(unit, _)| unit.effects.first()?.key());
-        let hashed = names().map(|(database, name)| (database, keyspace.hash(name)));
-        let hashed: SmallVec<[(u32, u64); UNITS]> = hashed.collect();
-        hashed.iter().for_each(|(database, hash)| keyspace.prefetch_bucket(*database, *hash));
-        self.replica.prefetch(names().map(|(database, name)| (database, &name[..])));
-        hashed.iter().for_each(|(database, hash)| keyspace.prefetch_entry(*database, *hash));
+        let keys = || units.iter().map(|unit| unit.key().unwrap_or((0, b"")));
+        let there: SmallVec<[(u32, u64); UNITS]> =
+            keys().map(|(database, name)| (database, keyspace.hash(name))).collect();
+        there.iter().for_each(|(database, hash)| keyspace.prefetch_bucket(*database, *hash));
+        let here: SmallVec<[(u32, u64); UNITS]> =
+            keys().map(|(database, name)| (database, self.replica.hash(name))).collect();
+        self.replica.prefetch(&here);
+        there.iter().for_each(|(database, hash)| keyspace.prefetch_entry(*database, *hash));
+        here.into_iter().map(|(_, hash)| hash).collect()
     }
 
     fn merge_unit<'u>(
         &mut self,
         now_ms: u64,
-        unit: &'u Unit,
-        bytes: &[u8],
+        unit: BatchUnit<'u>,
+        hash: u64,
         difference: &mut Difference<'u>,
     ) -> Merged {
+        let refused = |refusal: Refusal| refusal.to_string();
+        let mut applied = None;
+        if let Some(write) = unit.write() {
+            let write = (write, unit.bytes);
+            applied =
+                write_with_difference(&mut self.replica, now_ms, write, hash, difference).map_err(refused)?;
+        }
+        let applied = match applied {
+            Some(applied) => applied,
+            None => {
+                let unit = unit.whole().map_err(|error| error.to_string())?;
+                apply_with_difference(&mut self.replica, now_ms, unit, difference).map_err(refused)?
+            }
+        };
         let figures = &self.active.figures;
-        match apply_with_difference(&mut self.replica, now_ms, unit, difference) {
-            Ok(Applied::Now) => {
+        match applied {
+            Applied::Now => {
                 figures.merged.fetch_add(1, Relaxed);
-                self.keep(unit.first, |pending| pending.extend_from_slice(bytes));
+                let first = unit.first();
+                let run = first.and_then(|first| self.replica.vector().run_of(first));
+                if let (Some(first), Some(run)) = (first, run) {
+                    self.keep(first, run, |pending| pending.extend_from_slice(unit.bytes));
+                }
                 Ok(())
             }
-            Ok(Applied::Known) => {
+            Applied::Known => {
                 figures.known.fetch_add(1, Relaxed);
                 Ok(())
             }
-            Ok(Applied::Early(missing)) => Err(format!("it leaves out what comes before: {missing:?}")),
-            Err(refusal) => Err(refusal.to_string()),
+            Applied::Early(missing) => Err(format!("it leaves out what comes before: {missing:?}")),
         }
     }
 

@@ -3,8 +3,8 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use braid_active::Refusal;
-use braid_active::translate::{EVICTED, EXPIRED, Problem, Request, translate};
+use braid_active::translate::{EVICTED, EXPIRED, Problem, Request, plain_write, translate};
+use braid_active::{Hashed, Refusal};
 use braid_base::clock::unix_ms;
 use braid_keyspace::journal::{Loss, loss_of};
 use braid_replication::link::units::{StreamRequest, Units};
@@ -21,6 +21,8 @@ const PREFETCHED: usize = 32;
 /// Problems that are told one by one.
 const PROBLEMS_TOLD: u64 = 16;
 
+/// Databases and hashes of the requests that come next, the last first.
+type Hashes = SmallVec<[(u32, u64); PREFETCHED]>;
 /// A request as it is translated.
 type Args<'b> = SmallVec<[&'b [u8]; 8]>;
 
@@ -59,23 +61,45 @@ impl Thread<'_> {
             (self.all_dirty, self.units) = (true, Units::default());
             return true;
         }
-        let mut rest = units.requests();
-        let mut prefetched = rest;
-        while let Some(last) = rest.iter().position(|request| request.ends_unit) {
-            if prefetched.len() >= rest.len() {
-                let (some, later) = prefetched.split_at(prefetched.len().min(PREFETCHED));
-                let keys = some.iter().filter_map(|request| units.args(request, &buffer).nth(1));
-                self.replica.prefetch(keys.map(|key| (self.db, key)));
-                prefetched = later;
-            }
-            self.translate_unit(&units, &rest[..=last], &buffer);
-            rest = &rest[last + 1..];
-        }
+        self.translate_units(&units, &buffer);
         let used = units.forget();
         self.buffer = buffer;
         self.buffer.drain(..used);
         self.units = units;
         true
+    }
+
+    fn translate_units(&mut self, units: &Units, buffer: &[u8]) {
+        let mut rest = units.requests();
+        let mut hashed = Hashes::new();
+        while let Some(last) = rest.iter().position(|request| request.ends_unit) {
+            if hashed.is_empty() {
+                let some = &rest[..rest.len().min(PREFETCHED)];
+                let keys = some.iter().map(|request| units.args(request, buffer).nth(1).unwrap_or_default());
+                hashed = keys.map(|key| (self.db, self.replica.hash(key))).collect();
+                self.replica.prefetch(&hashed);
+                hashed.reverse();
+            }
+            let (_, hash) = hashed[hashed.len() - 1];
+            hashed.truncate(hashed.len().saturating_sub(last + 1));
+            if last > 0 || !self.write_plain(units.args(&rest[0], buffer), hash) {
+                self.translate_unit(units, &rest[..=last], buffer);
+            }
+            rest = &rest[last + 1..];
+        }
+    }
+
+    /// Translates a unit that is one request, if it is a plain write and that is all that there is
+    /// to do.
+    fn write_plain<'b>(&mut self, args: impl ExactSizeIterator<Item = &'b [u8]>, hash: u64) -> bool {
+        let Some((name, value)) = plain_write(args) else { return false };
+        let (key, start) = (Hashed { database: self.db, hash, name }, self.pending_bytes.len());
+        let made = self.replica.write(unix_ms() as u64, key, value, &mut self.pending_bytes);
+        if let Some((stamp, run)) = made {
+            self.active.figures.own.fetch_add(1, Relaxed);
+            self.keep_from(stamp, run, start);
+        }
+        made.is_some()
     }
 
     fn translate_unit(&mut self, units: &Units, requests: &[StreamRequest], buffer: &[u8]) {

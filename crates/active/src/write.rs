@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Plain writes: `SET` of a short string without a time, by itself. Most units of most servers are
+//! such, so they go a way of their own, on which nothing is allocated, between the journal and the
+//! bytes of a unit, and between these and a request for the keyspace.
+//!
+//! It is a shorter way to the same place. A write of a key that is anything but nothing, or a plain
+//! string that the write has seen, is left to the general way, as is everything of which that would
+//! take a second look (evicted keys, keys whose time has come, strings that are a HyperLogLog).
+
+use crate::cell::At;
+use crate::difference::Difference;
+use crate::effect::Head;
+use crate::keys::Hashed;
+use crate::libraries::LIBRARIES;
+use crate::replica::{Applied, Refusal, Replica};
+use crate::stamp::Stamp;
+use crate::vector::{Run, Seen};
+use crate::wire;
+
+pub use crate::effect::Write;
+
+impl Write {
+    /// The write that a unit is, of a key that clients have.
+    pub fn read(unit: &[u8]) -> Option<Write> {
+        wire::read_write(unit).filter(|write| write.database != LIBRARIES)
+    }
+}
+
+impl Replica {
+    /// Does what a client's [plain write](crate::translate::plain_write) does, and adds the
+    /// unit for others to `unit`: its stamp, and its run up to and with it. Nothing if that is
+    /// not for this way; nothing has changed then.
+    pub fn write(
+        &mut self,
+        now_ms: u64,
+        key: Hashed<'_>,
+        value: &[u8],
+        unit: &mut Vec<u8>,
+    ) -> Option<(Stamp, Run)> {
+        let rules = self.settings.rules;
+        if self.needs_ceiling(now_ms) || self.ended.of(key.database, key.name).is_some() {
+            return None;
+        }
+        let stamp = self.clock.clone().tick(now_ms, 1, &rules);
+        let own = Run { start: self.run, last: stamp.before() };
+        let lost = std::cell::Cell::new(0);
+        let at = At { stamp, seen: Seen { others: &self.state.vector, own }, rules: &rules, lost: &lost };
+        if !self.state.keys.write(&at, key, value) {
+            return None;
+        }
+        self.clock.tick(now_ms, 1, &rules);
+        let seen = &self.state.vector;
+        let previous = seen.run(self.run).map_or(self.run, |run| run.last);
+        let head = Head { first: stamp, last: stamp, previous, starts_run: previous == self.run, seen };
+        wire::write_write(&head, self.run, key, value, unit);
+        let run = Run { start: self.run, last: stamp };
+        self.state.vector.add(run);
+        Some((stamp, run))
+    }
+}
+
+/// [`crate::difference::apply_with_difference`] of a plain write. Nothing if that is not for this
+/// way; nothing has changed then, and the whole unit has to be applied.
+pub fn write_with_difference<'u>(
+    replica: &mut Replica,
+    now_ms: u64,
+    (write, unit): (&Write, &'u [u8]),
+    hash: u64,
+    difference: &mut Difference<'u>,
+) -> Result<Option<Applied>, Refusal> {
+    let (database, name) = (write.database, write.name(unit));
+    if replica.ended.of(database, name).is_some() || difference.touches(database, name) {
+        return Ok(None);
+    }
+    let run = match replica.admit(now_ms, &write.head())? {
+        Ok(run) => run,
+        Err(applied) => return Ok(Some(applied)),
+    };
+    let (rules, lost) = (replica.settings.rules, std::cell::Cell::new(0));
+    let own = Run { start: run.start, last: write.first.before() };
+    let seen = Seen { others: &write.seen, own };
+    let at = At { stamp: write.first, seen, rules: &rules, lost: &lost };
+    let value = &unit[write.value.clone()];
+    if !replica.state.keys.write(&at, Hashed { database, hash, name }, value) {
+        return Ok(None);
+    }
+    replica.note_applied(Run { start: run.start, last: write.first });
+    difference.note_write(database, name, value);
+    Ok(Some(Applied::Now))
+}
