@@ -4,8 +4,10 @@
 use std::sync::Arc;
 
 use braid_active::backlog::Backlog;
+use braid_active::difference::Difference;
 use braid_active::effect::Unit;
 use braid_active::replica::{Settings, State, ceiling_after};
+use braid_active::write::{Write, write_with_difference};
 use braid_active::{Applied, Refusal, Replica, Stamp, Vector};
 
 use crate::oracle::Units;
@@ -136,7 +138,14 @@ impl Server {
     /// Takes a unit; true if it was applied now.
     pub fn take(&mut self, now_ms: u64, bytes: &Arc<[u8]>) -> Result<Option<Stamp>, String> {
         let unit = braid_active::wire::decode(bytes).map_err(|error| error.to_string())?;
-        match self.replica.apply(now_ms, &unit) {
+        let mut applied = None;
+        if let Some(write) = Write::read(bytes) {
+            let (hash, write) = (self.replica.hash(write.name(bytes)), (&write, &bytes[..]));
+            let mut difference = Difference::default();
+            let short = write_with_difference(&mut self.replica, now_ms, write, hash, &mut difference);
+            applied = short.transpose();
+        }
+        match applied.unwrap_or_else(|| self.replica.apply(now_ms, &unit)) {
             Ok(Applied::Now) => {
                 self.keep(unit.first, Arc::clone(bytes));
                 Ok(Some(unit.first))

@@ -45,8 +45,8 @@ const TIME_BETWEEN: Duration = Duration::from_millis(20);
 /// Bytes of the journal that are looked at once, and that go to the target as one batch.
 const READ_BYTES: usize = 1 << 20;
 const BATCH_BYTES: usize = 64 << 10;
-/// Bytes of requests that the target has not answered yet. It keeps what comes behind a request that
-/// takes long, and copies it.
+/// Bytes of requests that the target has not answered yet. It keeps what comes behind a request
+/// that takes long, and copies it.
 const UNANSWERED_MAX: usize = 1 << 20;
 /// Keys that are copied again under one lock.
 const AGAIN_MAX: usize = 64;
