@@ -366,21 +366,28 @@ impl Engine {
         }))
     }
 
-    /// Deletes keys, with all that follows from it, if `is_wanted` still holds once the world is
-    /// stopped.
+    /// Deletes keys, each with its slot, with all that follows from it, if `is_wanted` still holds
+    /// for the slot once the world is stopped.
     ///
     /// # Errors
     /// If this server has become a replica, or is about to end.
     pub(crate) fn delete_keys(
         &self,
         db: u32,
-        keys: Vec<Box<[u8]>>,
-        is_wanted: impl Fn() -> bool,
+        mut keys: Vec<(u16, Box<[u8]>)>,
+        is_wanted: impl Fn(u16) -> bool,
     ) -> Result<(), CommandError> {
         let deleted = self.change_all(db, |txn| {
-            let keys = if is_wanted() { keys } else { Vec::new() };
-            let there = keys.into_iter().filter(|key| txn.delete(key));
-            ((), there.collect())
+            let mut last = None;
+            keys.retain(|(slot, key)| {
+                let wanted = match last {
+                    Some((of, wanted)) if of == *slot => wanted,
+                    _ => is_wanted(*slot),
+                };
+                last = Some((*slot, wanted));
+                wanted && txn.delete(key)
+            });
+            ((), keys.into_iter().map(|(_, key)| key).collect())
         });
         deleted.map(drop).map_err(|failure| failure.error())
     }

@@ -9,7 +9,7 @@ use braid_base::crc::HASH_SLOTS;
 use braid_group::MemberId;
 use braid_group::cluster::{Map, SlotSet};
 use braid_group::record::Keys;
-use braid_keyspace::scan;
+use braid_keyspace::{Entry, scan};
 
 use super::part::Part;
 use super::{Group, NO_SHARD, view::View};
@@ -273,22 +273,34 @@ impl Engine {
         });
     }
 
-    /// Deletes all keys of slots, as long as they are to be deleted.
+    /// Deletes all keys of slots, as long as they are to be deleted. Those of several slots at
+    /// once, since each time the world is stopped.
     pub(crate) fn delete_slots(&self, slots: &SlotSet, is_wanted: impl Fn(u16) -> bool) {
-        for slot in slots.iter() {
-            for db in 0..self.keyspace.databases() {
-                loop {
-                    let mut keys: Vec<Box<[u8]>> = Vec::new();
-                    scan::visit_slot(&self.keyspace, slot, db, CHUNK, |entry| keys.push(entry.key().into()));
-                    // It may have come back meanwhile.
-                    if keys.is_empty() || !is_wanted(slot) {
-                        break;
-                    }
-                    if let Err(why) = self.delete_keys(db, keys, || is_wanted(slot)) {
-                        log::warn!("Keys of slot {slot} are not deleted: {why}");
-                        return;
+        for db in 0..self.keyspace.databases() {
+            let mut left: Vec<u16> =
+                slots.iter().filter(|&slot| self.keyspace.slot_len(slot, db) > 0).collect();
+            left.reverse();
+            loop {
+                let mut keys: Vec<(u16, Box<[u8]>)> = Vec::new();
+                while let Some(&slot) = left.last()
+                    && keys.len() < CHUNK
+                {
+                    let (before, most) = (keys.len(), CHUNK - keys.len());
+                    let add = |entry: Entry<'_>| keys.push((slot, entry.key().into()));
+                    scan::visit_slot(&self.keyspace, slot, db, most, add);
+                    if keys.len() - before < most {
+                        left.pop();
                     }
                 }
+                if keys.is_empty() {
+                    break;
+                }
+                if let Err(why) = self.delete_keys(db, keys, &is_wanted) {
+                    log::warn!("Keys of other nodes' slots are not deleted: {why}");
+                    return;
+                }
+                // It may have come back meanwhile.
+                left.pop_if(|slot| !is_wanted(*slot));
             }
         }
     }
