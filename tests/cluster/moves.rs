@@ -445,6 +445,38 @@ fn told(cluster: &Cluster, index: usize, name: &str) -> Option<Value> {
     Some(fields[at + 1].clone())
 }
 
+/// A node whose process stands still until this is dropped, also by a failed assertion: clients
+/// that wait for it would wait for ever.
+struct Stopped<'c>(&'c Cluster, usize);
+
+impl<'c> Stopped<'c> {
+    fn new(cluster: &'c Cluster, index: usize) -> Stopped<'c> {
+        cluster.nodes[index].signal(Signal::STOP);
+        Stopped(cluster, index)
+    }
+}
+
+impl Drop for Stopped<'_> {
+    fn drop(&mut self) {
+        self.0.nodes[self.1].signal(Signal::CONT);
+    }
+}
+
+/// The source has a connection to a target that answers nothing any more: it does not wait for
+/// `repl-timeout` (60 s) when another one leads.
+#[test]
+fn a_move_does_not_wait_for_a_target_that_stands_still() {
+    let Some(cluster) = Cluster::create(4, 2, &[]) else { return };
+    let target = cluster.id(1);
+    cluster.wait_for("the replica is in sync", || cluster.client(1).info("group").contains("in_sync:n1,n3"));
+    let _stopped = Stopped::new(&cluster, 1);
+    assert_eq!(order(&cluster, 0, &target, "0 4095"), ok());
+    cluster.wait_for("the successor of the target has the slots", || {
+        told(&cluster, 3, "state") == Some(Value::Bulk("completed".into()))
+    });
+    assert!(matches!(told(&cluster, 0, "retries"), Some(Value::Integer(1..))));
+}
+
 /// Both primaries end in the midst of it: their successors move the slots.
 #[test]
 fn a_move_is_taken_up_by_who_leads_then() {
@@ -459,7 +491,7 @@ fn a_move_is_taken_up_by_who_leads_then() {
     });
     let ((), seen) = loaded(&cluster, 0..2, || {
         // It answers nothing from now on, so the move cannot be done by those who began it.
-        cluster.nodes[1].signal(Signal::STOP);
+        let _stopped = Stopped::new(&cluster, 1);
         assert_eq!(order(&cluster, 0, &ids[1], slots), ok());
         let name = told(&cluster, 0, "id");
         assert!(is_moving(&cluster, 0), "{name:?}");
@@ -475,7 +507,6 @@ fn a_move_is_taken_up_by_who_leads_then() {
             let sides = ["source", "dest"].map(|side| told(&cluster, index, side));
             assert_eq!(sides, [&ids[2], &ids[3]].map(|id| Some(Value::Bulk(id.as_str().into()))));
         }
-        cluster.nodes[1].signal(Signal::CONT);
     });
     cluster.nodes[0].wait();
     cluster.restart(0);

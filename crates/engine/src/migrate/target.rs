@@ -66,8 +66,13 @@ impl Connection {
 
     /// Sets the timeout of each read and each write.
     pub(crate) fn set_timeout(&self, timeout: Duration) -> Result<(), Broken> {
+        self.set_timeouts(timeout, timeout)
+    }
+
+    /// The same of reads and of writes. A read that has timed out can be repeated.
+    pub(crate) fn set_timeouts(&self, read: Duration, write: Duration) -> Result<(), Broken> {
         let failed = Broken { writing: true, timed_out: false };
-        self.stream.set_timeouts(timeout, timeout).map_err(|_| failed)
+        self.stream.set_timeouts(read, write).map_err(|_| failed)
     }
 
     /// Logs in, unless there is no password. `Err` within: the target's error.

@@ -56,6 +56,9 @@ const RETRY: Duration = Duration::from_millis(100);
 /// which they wait for a longer one.
 const SHORT_ROUND: Duration = Duration::from_millis(5);
 const APPROACH: Duration = Duration::from_secs(2);
+/// How long an answer is waited for before a look at whether the target still leads its shard: a
+/// machine that stands still answers nothing, and may be replaced.
+const LOOK: Duration = Duration::from_millis(250);
 /// How long the target may take to see the change of the map.
 const FOLLOW: Duration = Duration::from_secs(2);
 
@@ -168,6 +171,11 @@ fn run(engine: &Engine, job: &Move) {
     }
 }
 
+/// How long the target may keep this server waiting, unless clients wait as well.
+fn patience(engine: &Engine) -> Duration {
+    Duration::from_secs(engine.config.repl_timeout_seconds().max(1).into())
+}
+
 /// A connection to the target that may send it the slots.
 fn connect(engine: &Engine, job: &Move) -> Result<Connection, Failure> {
     let view = engine.cluster_view().ok_or_else(|| interrupted("this server is in no cluster"))?;
@@ -176,12 +184,17 @@ fn connect(engine: &Engine, job: &Move) -> Result<Connection, Failure> {
     let is_tls = config.tls_cluster();
     let port = if is_tls { node.tls_port() } else { node.port() };
     let target = Target { host: node.host().to_owned(), port, credentials: None, tls: is_tls };
-    let patience = Duration::from_secs(config.repl_timeout_seconds().max(1).into());
+    let patience = patience(engine);
     let options = crate::tls::connect_options(config, is_tls, patience).map_err(said)?;
     let mut connection = Connection::open(&target, &options)
         .map_err(|error| interrupted(format!("{}:{port} cannot be reached: {error}", target.host)))?;
-    connection.set_timeout(patience)?;
-    connection.log_in(&config.masteruser(), &config.masterauth())?.map_err(|error| of_target(&error))?;
+    connection.set_timeouts(LOOK.min(patience), patience)?;
+    match connection.log_in(&config.masteruser(), &config.masterauth()) {
+        Err(broken) if broken.timed_out && !broken.writing => {
+            wait_for_answer(engine, job, &mut connection, patience)?;
+        }
+        told => told?.map_err(|error| of_target(&error))?,
+    }
     Ok(connection)
 }
 
@@ -206,6 +219,8 @@ struct Export<'e> {
     /// The bytes of each request without an answer, and of all of them.
     unanswered: VecDeque<usize>,
     unanswered_bytes: usize,
+    /// How long an answer is waited for.
+    patience: Duration,
     /// The database that the connection has selected.
     selected: Option<u32>,
     positions: Positions,
@@ -245,7 +260,9 @@ impl<'e> Export<'e> {
             job.source.as_bytes(),
             slots.as_bytes(),
         ];
-        ask(&mut connection, &request)?;
+        connection.request(&request)?;
+        connection.flush()?;
+        wait_for_answer(engine, job, &mut connection, patience(engine))?;
         let keyspace = &engine.keyspace;
         let journal = {
             let _world = keyspace.gate.close(None);
@@ -268,6 +285,7 @@ impl<'e> Export<'e> {
             connection,
             unanswered: VecDeque::new(),
             unanswered_bytes: 0,
+            patience: patience(engine),
             selected: Some(0),
             positions: Positions::new(job.slots.iter()),
             journal: Some(journal),
@@ -430,7 +448,7 @@ impl<'e> Export<'e> {
         while self.unanswered_bytes > left
             && let Some(bytes) = self.unanswered.pop_front()
         {
-            answer(&mut self.connection)?;
+            wait_for_answer(self.engine, self.job, &mut self.connection, self.patience)?;
             self.unanswered_bytes -= bytes;
         }
         self.job.note(|progress| progress.answered_ms = unix_ms());
@@ -653,6 +671,7 @@ impl<'e> Export<'e> {
             if patience.is_zero() {
                 return Err(said("commands would have had to wait for too long"));
             }
+            self.patience = patience;
             self.connection.set_timeout(patience)?;
             self.follow()?;
             let is_read = self.journal.as_ref().is_none_or(|journal| journal.position() >= end);
@@ -759,6 +778,28 @@ fn item(db: u32, found: Found<'_>, now_ms: i64) -> Option<Item> {
 fn payload(entry: Entry<'_>, now_ms: i64) -> Option<Vec<u8>> {
     let (value, format) = (braid_persistence::to_rdb(entry), Format { target: Version::Own, now_ms });
     (!format.is_void(value)).then(|| braid_rdb::dump(value, format, false))
+}
+
+/// Reads an answer, however long it takes up to a limit, as long as the target leads its shard.
+fn wait_for_answer(
+    engine: &Engine,
+    job: &Move,
+    connection: &mut Connection,
+    patience: Duration,
+) -> Result<(), Failure> {
+    let began = Instant::now();
+    loop {
+        match answer(connection) {
+            Err(Failure::TimedOut) if began.elapsed() < patience => {
+                let view = engine.cluster_view().unwrap_or_default();
+                let node = view.map.node(&job.target);
+                if !node.is_some_and(|node| view.map.is_primary(node) && node.server.is_some()) {
+                    return Err(interrupted("the target has fallen silent, and leads its shard no more"));
+                }
+            }
+            result => return result,
+        }
+    }
 }
 
 /// Sends a request and waits for its answer.
