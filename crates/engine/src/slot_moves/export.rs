@@ -56,6 +56,8 @@ const RETRY: Duration = Duration::from_millis(100);
 /// which they wait for a longer one.
 const SHORT_ROUND: Duration = Duration::from_millis(5);
 const APPROACH: Duration = Duration::from_secs(2);
+/// How long the target may take to accept a connection. The move is tried again.
+const CONNECT: Duration = Duration::from_secs(5);
 /// How long an answer is waited for before a look at whether the target still leads its shard: a
 /// machine that stands still answers nothing, and may be replaced.
 const LOOK: Duration = Duration::from_millis(250);
@@ -185,7 +187,7 @@ fn connect(engine: &Engine, job: &Move) -> Result<Connection, Failure> {
     let port = if is_tls { node.tls_port() } else { node.port() };
     let target = Target { host: node.host().to_owned(), port, credentials: None, tls: is_tls };
     let patience = patience(engine);
-    let options = crate::tls::connect_options(config, is_tls, patience).map_err(said)?;
+    let options = crate::tls::connect_options(config, is_tls, patience.min(CONNECT)).map_err(said)?;
     let mut connection = Connection::open(&target, &options)
         .map_err(|error| interrupted(format!("{}:{port} cannot be reached: {error}", target.host)))?;
     connection.set_timeouts(LOOK.min(patience), patience)?;
