@@ -28,3 +28,4 @@ mod import;
 mod orders;
 mod positions;
 pub mod state;
+mod target_link;

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! The source's connection to the target of a move: how it is made, how long it is waited for, and
+//! what the target's errors mean for the move.
+
+use std::time::{Duration, Instant};
+
+use super::state::Move;
+use crate::engine::Engine;
+use crate::migrate::target::{Broken, Connection, Target};
+
+/// How long the target may take to accept a connection. The move is tried again.
+const CONNECT: Duration = Duration::from_secs(5);
+/// How long an answer is waited for before a look at whether the target still leads its shard: a
+/// machine that stands still answers nothing, and may be replaced.
+const LOOK: Duration = Duration::from_millis(250);
+/// First words of a target's errors that are over when it has found its role, or another one has
+/// taken it.
+const PASSING: [&str; 9] = [
+    "TRYAGAIN",
+    "READONLY",
+    "MASTERDOWN",
+    "CLUSTERDOWN",
+    "MOVED",
+    "LOADING",
+    "UNCERTAIN",
+    "NOREPLICAS",
+    "UNBLOCKED",
+];
+
+/// Why a move has ended early.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failure {
+    #[error("the connection to the target was lost")]
+    Broken,
+    #[error("the target did not answer in time")]
+    TimedOut,
+    /// It is begun again, here or by another primary.
+    #[error("{0}")]
+    Interrupted(String),
+    /// There is no point in trying again.
+    #[error("{0}")]
+    Said(String),
+    #[error("cancelled")]
+    Cancelled,
+}
+
+impl From<Broken> for Failure {
+    fn from(broken: Broken) -> Failure {
+        if broken.timed_out { Failure::TimedOut } else { Failure::Broken }
+    }
+}
+
+pub(super) fn said(why: impl Into<String>) -> Failure {
+    Failure::Said(why.into())
+}
+
+pub(super) fn interrupted(why: impl Into<String>) -> Failure {
+    Failure::Interrupted(why.into())
+}
+
+/// What an error of the target means.
+fn of_target(error: &str) -> Failure {
+    let word = error.split(' ').next().unwrap_or_default();
+    let why = format!("the target says: {error}");
+    if PASSING.contains(&word) { interrupted(why) } else { said(why) }
+}
+
+/// How long the target may keep this server waiting, unless clients wait as well.
+pub(super) fn patience(engine: &Engine) -> Duration {
+    Duration::from_secs(engine.config.repl_timeout_seconds().max(1).into())
+}
+
+/// A connection to the target that may send it the slots.
+pub(super) fn connect(engine: &Engine, job: &Move) -> Result<Connection, Failure> {
+    let view = engine.cluster_view().ok_or_else(|| interrupted("this server is in no cluster"))?;
+    let node = view.map.node(&job.target).ok_or_else(|| said("the target has left the cluster"))?;
+    let config = &engine.config;
+    let is_tls = config.tls_cluster();
+    let port = if is_tls { node.tls_port() } else { node.port() };
+    let target = Target { host: node.host().to_owned(), port, credentials: None, tls: is_tls };
+    let patience = patience(engine);
+    let options = crate::tls::connect_options(config, is_tls, patience.min(CONNECT)).map_err(said)?;
+    let mut connection = Connection::open(&target, &options)
+        .map_err(|error| interrupted(format!("{}:{port} cannot be reached: {error}", target.host)))?;
+    connection.set_timeouts(LOOK.min(patience), patience)?;
+    match connection.log_in(&config.masteruser(), &config.masterauth()) {
+        Err(broken) if broken.timed_out && !broken.writing => {
+            wait_for_answer(engine, job, &mut connection, patience)?;
+        }
+        told => told?.map_err(|error| of_target(&error))?,
+    }
+    Ok(connection)
+}
+
+/// Reads an answer, however long it takes up to a limit, as long as the target leads its shard.
+pub(super) fn wait_for_answer(
+    engine: &Engine,
+    job: &Move,
+    connection: &mut Connection,
+    patience: Duration,
+) -> Result<(), Failure> {
+    let began = Instant::now();
+    loop {
+        match answer(connection) {
+            Err(Failure::TimedOut) if began.elapsed() < patience => {
+                let view = engine.cluster_view().unwrap_or_default();
+                let node = view.map.node(&job.target);
+                if !node.is_some_and(|node| view.map.is_primary(node) && node.server.is_some()) {
+                    return Err(interrupted("the target has fallen silent, and leads its shard no more"));
+                }
+            }
+            result => return result,
+        }
+    }
+}
+
+/// Sends a request and waits for its answer.
+pub(super) fn ask(connection: &mut Connection, request: &[&[u8]]) -> Result<(), Failure> {
+    connection.request(request)?;
+    connection.flush()?;
+    answer(connection)
+}
+
+/// Reads an answer, which must be no error.
+pub(super) fn answer(connection: &mut Connection) -> Result<(), Failure> {
+    match connection.line()?.strip_prefix(b"-") {
+        Some(error) => Err(of_target(&String::from_utf8_lossy(error))),
+        None => Ok(()),
+    }
+}
