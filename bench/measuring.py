@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What bench/types, bench/operators, bench/group and bench/append_only share: servers in turn, the processor time of each per command, a table.
+"""What bench/types, bench/operators, bench/group, bench/slot_moves and bench/append_only share: servers in turn, the processor time of each per command, a table.
 
 Each server runs on processor 0 with persistence off, the load generator (redis-benchmark's options; the variable BENCH
 names another program) on processor 1, together with the clients that listen.
@@ -43,9 +43,13 @@ def encode(*parts):
 
 
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """The bus of a stock server in cluster mode takes the port that is 10,000 higher."""
+    port = 65536
+    while port > 55000:
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            port = s.getsockname()[1]
+    return port
 
 
 class Server:
