@@ -114,7 +114,7 @@ impl Load<'_> {
                 random.shuffle(&mut keys);
             }
             let client = &mut clients[random.usize(..2)];
-            let observations = match ask(client, writer, &keys, random.u32(..5)) {
+            let observations = match ask(client, writer, &keys, random.u32(..6)) {
                 Ok(observations) => observations,
                 Err(_) => return Outcome::Gone,
             };
@@ -167,7 +167,7 @@ impl Load<'_> {
     }
 }
 
-/// Asks for a writer's keys in one of five ways. What was read at once is in one list.
+/// Asks for a writer's keys in one of six ways. What was read at once is in one list.
 fn ask(
     client: &mut RawClient,
     writer: usize,
@@ -179,14 +179,16 @@ fn ask(
     let lines = match way {
         0 => vec![format!("MGET {all}")],
         1 => vec![format!("EVAL \"return redis.call('MGET', unpack(KEYS))\" {} {all}", keys.len())],
-        2 => {
+        // Of what a script does not declare it may have read something else: it runs alone.
+        2 => vec![format!("EVAL \"return redis.call('MGET', unpack(ARGV))\" 0 {all}")],
+        3 => {
             let gets = names.iter().map(|name| format!("GET {name}"));
             std::iter::once("MULTI".to_owned()).chain(gets).chain(["EXEC".to_owned()]).collect()
         }
         _ => names.iter().map(|name| format!("GET {name}")).collect(),
     };
     let mut replies = Vec::new();
-    if way == 4 {
+    if way == 5 {
         // One after the other.
         for line in &lines {
             let _ = client.try_send(&request(line));
@@ -204,7 +206,7 @@ fn ask(
         read.map(|(key, reply)| (key, reply.text().parse().unwrap_or(0))).collect()
     };
     Ok(match way {
-        0..=2 => {
+        0..=3 => {
             let last = replies.last().and_then(Value::elements);
             last.map(|replies| vec![values(replies)]).unwrap_or_default()
         }
@@ -259,7 +261,10 @@ fn observe(manner: Manner, load: &str, program: Option<PathBuf>) -> Option<Resul
     let mut seen = Vec::new();
     for outcome in outcomes {
         match outcome {
-            Outcome::Violation(violation) => return Some(Err(violation)),
+            Outcome::Violation(violation) => {
+                println!("the replica's log:\n{}", replica.log());
+                return Some(Err(violation));
+            }
             Outcome::Gone => return None,
             Outcome::Fine(reads, rounds) => seen.push((reads, rounds)),
         }
@@ -277,6 +282,7 @@ fn readers_see_states_that_the_primary_had() {
         (Manner::Steady, "disabled"),
         (Manner::Bursts, "disabled"),
         (Manner::FullSyncs, "disabled"),
+        (Manner::FullSyncs, "flush-before-load"),
         (Manner::FullSyncs, "swapdb"),
     ] {
         match observe(manner, load, None) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The server's scripts: the shared cache, and each thread's VMs.
 //!
-//! A thread takes its VMs out while it runs or compiles something, and puts them back: a script
-//! never runs within a script.
+//! A thread takes its VMs out while it runs or compiles something, and puts them back; a script
+//! never runs within a script. Another thread that uses its slot meanwhile makes VMs of its own.
 
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::sync::atomic::AtomicBool;
 
@@ -26,20 +27,16 @@ pub enum PresentLibraries {
     Removed,
 }
 
-/// A thread's VMs while nothing runs.
-#[derive(Default)]
-enum Slot {
-    #[default]
-    Unused,
-    Idle(Box<ThreadVms>),
-    Taken,
+thread_local! {
+    /// A script runs on this thread, or is being compiled.
+    static IS_RUNNING: Cell<bool> = const { Cell::new(false) };
 }
 
 /// One per server.
 pub struct Scripts {
     pub cache: Cache,
-    /// By the thread's slot; used by that thread only.
-    vms: Box<[Mutex<Slot>]>,
+    /// By the thread's slot; none before its first script, and while one runs.
+    vms: Box<[Mutex<Option<Box<ThreadVms>>>]>,
     /// The threading model lets scripts run beside other commands.
     pub run_beside: AtomicBool,
 }
@@ -59,20 +56,25 @@ impl Scripts {
         Environment { config, commands, cache: &self.cache }
     }
 
-    /// Calls `work` with a thread's VMs. Fails while a script runs on the thread.
+    /// Calls `work` with the VMs of a slot. Fails while a script runs on this thread.
+    ///
+    /// A thread whose script waits for the world to stop is outside of the gate with its VMs.
+    /// Another one that has stopped the world may load a dump by the same slot, or apply a
+    /// primary's stream: it gets new ones.
     pub fn with_vms<R>(
         &self,
         slot: usize,
         work: impl FnOnce(&mut ThreadVms) -> R,
     ) -> Result<R, CommandError> {
-        let mut vms = match std::mem::replace(&mut *self.vms[slot].lock(), Slot::Taken) {
-            Slot::Unused => Box::new(ThreadVms::new()),
-            Slot::Idle(vms) => vms,
-            Slot::Taken => return Err(CommandError::text("ERR A script cannot run another script")),
-        };
+        if IS_RUNNING.replace(true) {
+            return Err(CommandError::text("ERR A script cannot run another script"));
+        }
+        let idle = self.vms[slot].lock().take();
+        let mut vms = idle.unwrap_or_else(|| Box::new(ThreadVms::new()));
         let result = work(&mut vms);
         self.cache.note_vm_bytes(slot, vms.script_bytes(), vms.function_bytes());
-        *self.vms[slot].lock() = Slot::Idle(vms);
+        *self.vms[slot].lock() = Some(vms);
+        IS_RUNNING.set(false);
         Ok(result)
     }
 
@@ -115,4 +117,22 @@ impl Scripts {
             Ok(())
         });
     }
+}
+
+#[test]
+fn another_thread_uses_the_slot_of_one_whose_script_waits() {
+    let scripts = Scripts::new(1);
+    let by_another = || {
+        let load = || scripts.load_libraries(0, &Config::default(), &[code()], PresentLibraries::Kept);
+        std::thread::scope(|scope| scope.spawn(load).join().expect("its outcome"))
+    };
+    let within = scripts.with_vms(0, |_| (scripts.with_vms(0, |_| ()).is_err(), by_another()));
+    assert_eq!(within.ok(), Some((true, Ok(()))));
+    assert_eq!(scripts.library_codes(), [code()]);
+    assert!(scripts.with_vms(0, |_| ()).is_ok());
+}
+
+#[cfg(test)]
+fn code() -> Vec<u8> {
+    b"#!lua name=lib\nredis.register_function('f', function() return 1 end)".to_vec()
 }

@@ -51,9 +51,10 @@ impl<'r> Asked<'r> {
     /// nothing runs that was checked before.
     pub fn is_outdated(&self) -> bool {
         let attention = self.engine.attention.get();
+        let Asked { engine, queue, command, args, .. } = *self;
         is_held_back(self, attention)
-            || attention & (READ_ONLY | LOADING) == READ_ONLY
-                && writes(self.engine, self.queue, self.command, self.args)
+            || loading_refuses(engine, queue, command, args, attention)
+            || attention & (READ_ONLY | LOADING) == READ_ONLY && writes(engine, queue, command, args)
     }
 }
 
@@ -224,13 +225,12 @@ pub(super) fn check(
     if session.attention & session_attention::FED != 0 {
         check_fed(session, command)?;
     }
+    if loading_refuses(engine, session.queue.as_deref(), command, args, attention) {
+        return Err(CommandError::text(LOADING_REFUSAL));
+    }
     if attention & LOADING != 0 {
         // Nothing is evicted while loading: the dataset fitted before.
-        let allowed = has_throughout(engine, session.queue.as_deref(), command, args, Flags::LOADING);
-        return if allowed { Ok(()) } else { Err(CommandError::text(LOADING_REFUSAL)) };
-    }
-    if attention & LOADING_BESIDE != 0 && flags.has(Flags::NO_ASYNC_LOADING) {
-        return Err(CommandError::text(LOADING_REFUSAL));
+        return Ok(());
     }
     if attention & FEW_REPLICAS != 0 && writes(engine, session.queue.as_deref(), command, args) {
         return Err(CommandError::text(TOO_FEW_REPLICAS));
@@ -262,6 +262,18 @@ pub(super) fn check(
         }
     }
     Ok(())
+}
+
+/// Whether a request is refused since a dataset is being loaded.
+fn loading_refuses(
+    engine: &Engine,
+    queue: Option<&Queue>,
+    command: &Command,
+    args: &[&[u8]],
+    attention: u64,
+) -> bool {
+    attention & LOADING != 0 && !has_throughout(engine, queue, command, args, Flags::LOADING)
+        || attention & LOADING_BESIDE != 0 && command.spec.flags.has(Flags::NO_ASYNC_LOADING)
 }
 
 /// Whether a request, and all that it executes, have a flag.
