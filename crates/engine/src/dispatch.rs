@@ -181,6 +181,7 @@ fn execute_checked(request: &mut Request<'_>, prepared: Prepared, attention: u64
             return Outcome::Done;
         }
     };
+    request.session.served = None;
     if is_held_back(&Asked::of(request, command), attention) {
         return Outcome::Postponed;
     }

@@ -97,6 +97,8 @@ pub struct Session {
     pub no_evict: bool,
     /// The next command may reach a slot that is on its way here (ASKING).
     pub asks: bool,
+    /// The slot of the present command's keys, if it was served here when that was checked.
+    pub(crate) served: Option<u16>,
     /// Slots that this connection fills, which are on their way here.
     pub import: Option<Arc<ImportSeat>>,
     /// A script of this client is running.
@@ -162,6 +164,7 @@ impl Session {
             durable: None,
             no_evict: false,
             asks: false,
+            served: None,
             import: None,
             in_script: false,
             later: None,

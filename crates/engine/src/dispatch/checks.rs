@@ -53,6 +53,7 @@ impl<'r> Asked<'r> {
         let attention = self.engine.attention.get();
         let Asked { engine, queue, command, args, .. } = *self;
         is_held_back(self, attention)
+            || slots::has_left(engine, self.session)
             || loading_refuses(engine, queue, command, args, attention)
             || attention & (READ_ONLY | LOADING) == READ_ONLY && writes(engine, queue, command, args)
     }
@@ -496,3 +497,6 @@ pub fn write_refusal(engine: &Engine, session: &Session) -> Option<CommandError>
     }
     disk_refusal(engine)
 }
+
+#[cfg(test)]
+mod tests;

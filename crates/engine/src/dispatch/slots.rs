@@ -99,6 +99,7 @@ pub(super) fn check(
     }
     let Some(slot) = slot.0 else { return Ok(()) };
     if is_one && map.serves(slot) {
+        session.served = Some(slot);
         return Ok(());
     }
     let view = map.view();
@@ -243,6 +244,12 @@ impl Elsewhere<'_> {
 pub(super) fn serves_slot_of(engine: &Engine, hash: u64) -> bool {
     let map = engine.cluster.as_ref().and_then(|cluster| cluster.map.as_ref());
     map.is_some_and(|map| map.serves(engine.keyspace.slot_of(hash)))
+}
+
+/// Whether the slot that a session's command was allowed for is served here no more.
+pub(super) fn has_left(engine: &Engine, session: &Session) -> bool {
+    let map = || engine.cluster.as_ref().and_then(|cluster| cluster.map.as_ref());
+    session.served.is_some_and(|slot| map().is_some_and(|map| !map.serves(slot)))
 }
 
 /// Whether a client is connected by TLS: redirections then name TLS ports.

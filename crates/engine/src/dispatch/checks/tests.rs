@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What becomes of commands that were allowed, while their thread waits outside of the gate.
+
+use std::sync::Arc;
+
+use braid_clients::{Address, ClientRecord};
+use braid_config::Config;
+use braid_group::cluster::{KnownNode, Map, ShardSlots};
+use braid_group::record::{Holder, Keys, MemberId, Node, Record, Shard};
+use braid_resp::reply::ReplyBuffer;
+use braid_spec::{Group, KeySpec, Scope};
+
+use super::*;
+use crate::cluster_map::ClusterView;
+use crate::engine::Start;
+use crate::engine::call::{Call, Others};
+use crate::engine::row::{Row, Rows};
+
+/// A command that stops the world.
+static ROWS: [Row; 1] = [Row::new("sweep", Group::Generic, |_: &mut Call| Ok(()))
+    .exactly(2)
+    .keys(&[KeySpec::at(1, KeyFlags::RW)])
+    .scope(Scope::World)];
+const ARGS: &[&[u8]] = &[b"SWEEP", b"key"];
+
+fn engine(folder: &tempfile::TempDir) -> Arc<Engine> {
+    let config = Config::new();
+    let settings = format!(
+        "dir {}\nio-threads 1\nshards 16\ncluster-enabled yes\ncluster-name test\nnode-name a\n\
+         etcd-endpoints 127.0.0.1:1\n",
+        folder.path().display()
+    );
+    config.load_text(&settings).expect("valid settings");
+    Engine::new(Arc::new(config), Rows::new(&[&ROWS]), Start::default()).expect("an engine")
+}
+
+/// The cluster of one node that leads a shard with these slots.
+fn show(engine: &Engine, slots: &str) {
+    let map = engine.cluster.as_ref().and_then(|node| node.map.as_ref()).expect("a cluster of several");
+    let id = map.id();
+    let keys = Keys::of_shard("test", &id);
+    let member = MemberId::new("a", "r");
+    let known = KnownNode { id: id.clone(), shard: id.clone(), host: "h".into(), port: 7000, tls_port: 0 };
+    let node = Node { run: "r".into(), id: (&*id).into(), host: "h".into(), port: 7000, ..Node::default() };
+    let shard = Shard {
+        epoch: 1,
+        primary: member.clone(),
+        in_sync: [member.clone()].into(),
+        lease: 1,
+        is_handed_over: false,
+        is_on_disk: false,
+        base: None,
+    };
+    let slots = ShardSlots { slots: slots.parse().expect("slots"), ..ShardSlots::default() };
+    let prefix = keys.prefix();
+    let records = [
+        (format!("{prefix}known/a"), known.to_json()),
+        (format!("{prefix}slots/{id}"), slots.to_json()),
+        (keys.node("a"), node.to_json()),
+        (keys.shard(), shard.to_json()),
+        (keys.holder(), Holder { epoch: 1, member, lease: 1 }.to_json()),
+    ];
+    let records = records.iter().map(|(key, value)| Record {
+        key: key.as_bytes(),
+        value: value.as_bytes(),
+        revision: 1,
+        lease: 1,
+    });
+    let view = ClusterView::new(Arc::new(Map::read(&keys, records, 1)), id);
+    assert!(view.leads);
+    map.publish(view, false);
+    map.set_led(true, false);
+}
+
+#[test]
+fn a_command_whose_slot_leaves_while_it_waits_is_checked_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let engine = engine(&folder);
+    engine.attention.set(LOADING, false);
+    let record = ClientRecord::new(1, 0, Address::Unknown, Address::Unknown, 0);
+    let mut session = Session::new(Arc::new(record), &engine.attention, &engine.acl);
+    let (mut worker, mut reply) = (engine.worker(0), ReplyBuffer::default());
+    let command = engine.commands.find(b"SWEEP").expect("a command");
+    let mut request = Request {
+        engine: &engine,
+        worker: &mut worker,
+        session: &mut session,
+        reply: &mut reply,
+        args: ARGS,
+        blobs: &[],
+        others: Others::default(),
+    };
+    show(&engine, "0-16383");
+    let attention = engine.attention.get() | OTHER_NODES;
+    assert!(check(&mut request, command, attention).is_ok());
+    assert!(!Asked::of(&request, command).is_outdated());
+    show(&engine, "0-100");
+    assert!(Asked::of(&request, command).is_outdated(), "the slot is another node's");
+    assert!(check(&mut request, command, attention).is_err());
+    show(&engine, "0-16383");
+    engine.attention.set(LOADING, true);
+    assert!(Asked::of(&request, command).is_outdated(), "the dataset is being replaced");
+}
