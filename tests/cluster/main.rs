@@ -15,6 +15,7 @@ mod moves;
 mod operators;
 mod page;
 mod redirections;
+mod replica_migration;
 mod scan;
 mod tools;
 mod whole;

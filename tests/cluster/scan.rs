@@ -9,6 +9,14 @@ use crate::Cluster;
 
 const KEYS: usize = 3000;
 
+/// Writes the keys. On a busy machine a lease may lapse for a moment.
+fn fill(cluster: &Cluster) {
+    for number in 0..KEYS {
+        let write = format!("SET key:{number} {number}");
+        cluster.wait_for("a key is written", || cluster.call(&write) == Value::ok());
+    }
+}
+
 /// A step of a walk: the next cursor, and keys.
 fn step(cluster: &Cluster, request: &str) -> (String, Vec<String>) {
     let reply = cluster.call(request);
@@ -36,9 +44,7 @@ fn walk(cluster: &Cluster, options: &str, mut between: impl FnMut(usize)) -> Has
 #[test]
 fn a_walk_finds_the_keys_of_all_nodes() {
     let Some(cluster) = Cluster::create(3, 3, &[]) else { return };
-    for number in 0..KEYS {
-        cluster.call(&format!("SET key:{number} {number}"));
-    }
+    fill(&cluster);
     for index in 0..3 {
         assert!(matches!(cluster.client(index).call("DBSIZE"), Value::Integer(500..)), "keys are everywhere");
     }
@@ -48,7 +54,7 @@ fn a_walk_finds_the_keys_of_all_nodes() {
     // A slot of the last node, which the first one that is asked sends to.
     let mut in_slot: Vec<String> = (0..20).map(|number| format!("{{a}}:{number}")).collect();
     for key in &in_slot {
-        cluster.call(&format!("SET {key} x"));
+        cluster.wait_for("a key is written", || cluster.call(&format!("SET {key} x")) == Value::ok());
     }
     for options in ["SLOT 15495 COUNT 7", "MATCH {a}:* COUNT 7"] {
         let mut found: Vec<String> = walk(&cluster, options, |_| {}).into_keys().collect();
@@ -66,9 +72,7 @@ fn a_walk_finds_the_keys_of_all_nodes() {
 #[test]
 fn a_walk_goes_on_where_slots_have_gone() {
     let Some(cluster) = Cluster::create(2, 2, &[]) else { return };
-    for number in 0..KEYS {
-        cluster.call(&format!("SET key:{number} {number}"));
-    }
+    fill(&cluster);
     // Slots go to the other node while the walk is in the midst of them.
     let found = walk(&cluster, "COUNT 50", |steps| match steps {
         10 => cluster.move_slots(0, 1, "0 5000"),

@@ -13,6 +13,7 @@
 pub mod changes;
 pub mod map;
 pub mod records;
+pub mod replica_migration;
 pub mod shared;
 mod slot_set;
 #[cfg(test)]

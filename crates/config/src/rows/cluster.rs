@@ -45,10 +45,11 @@ super::directives! {
 
     /// Replicas that a master keeps before one of them may move to another master.
     cluster_migration_barrier: u32 =>
-        integer("cluster-migration-barrier", || 1, 0, INT_MAX, Unit::Plain).no_effect_yet();
+        integer("cluster-migration-barrier", || 1, 0, INT_MAX, Unit::Plain).only_with(&["cluster-name"]);
 
-    /// Let replicas move to masters that have none.
-    cluster_allow_replica_migration: bool => switch("cluster-allow-replica-migration", true).no_effect_yet();
+    /// Let replicas move to masters that have lost theirs.
+    cluster_allow_replica_migration: bool =>
+        switch("cluster-allow-replica-migration", true).only_with(&["cluster-name"]);
 
     /// Never let this replica become master by itself, only by CLUSTER FAILOVER. Without another
     /// replica its slots are down as long as its master is.

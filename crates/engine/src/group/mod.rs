@@ -21,6 +21,7 @@ mod messages;
 mod mirror;
 mod node;
 mod part;
+mod replica_migration;
 pub mod report;
 mod settings;
 pub mod shared;

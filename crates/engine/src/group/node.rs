@@ -12,6 +12,7 @@ use braid_group::record::Keys;
 use braid_keyspace::{Entry, scan};
 
 use super::part::Part;
+use super::replica_migration::ReplicaMigration;
 use super::{Group, NO_SHARD, view::View};
 use crate::cluster_map::{ClusterMap, ClusterView};
 use crate::engine::Engine;
@@ -34,6 +35,7 @@ pub(super) struct Node<'e> {
     is_behind: bool,
     /// The log has told that the cluster knows this node by another name.
     is_misnamed: bool,
+    migration: ReplicaMigration,
 }
 
 impl<'e> Node<'e> {
@@ -47,7 +49,13 @@ impl<'e> Node<'e> {
             has_map: false,
             is_behind: false,
             is_misnamed: false,
+            migration: ReplicaMigration::default(),
         })
+    }
+
+    /// Does what is due. `now`: ns on a clock that only grows.
+    pub fn tend(&mut self, now: u64) {
+        self.migration.tend(self.engine, now);
     }
 
     /// Goes by a newer map.
@@ -174,7 +182,7 @@ impl Engine {
             && before.map.is_complete()
             && !view.map.is_complete();
         self.telemetry.slot_stats.reset(|slot| before.owns(slot) != view.owns(slot));
-        cluster.publish(view, self.config.cluster_require_full_coverage());
+        self.publish_seen(cluster, view);
         drop(world);
         if leads && !lost.is_empty() {
             self.redirect_waiters(&lost);
@@ -190,9 +198,20 @@ impl Engine {
         }
     }
 
+    /// Publishes a view. Its slots are to be seen by walks as soon as they are served.
+    fn publish_seen(&self, cluster: &ClusterMap, view: ClusterView) {
+        let _hiding = self.slot_moves.hiding.lock();
+        let keyspace = &self.keyspace;
+        let stays = |slot: &u16| keyspace.is_hidden(u32::from(*slot)) && !view.owns(*slot);
+        keyspace.hide_slots((0..HASH_SLOTS).filter(stays));
+        cluster.publish(view, self.config.cluster_require_full_coverage());
+    }
+
     /// Hides slots that are on their way here, and those that have keys here though they are not
     /// this server's any more.
     pub(crate) fn refresh_hidden_slots(&self) {
+        // No other thread's work may end later by an older map.
+        let _hiding = self.slot_moves.hiding.lock();
         let mut hidden = self.foreign_slots();
         let owns = |slot: u16| self.cluster_view().is_some_and(|view| view.owns(slot));
         for slot in (0..HASH_SLOTS).filter(|&slot| self.slot_moves.is_coming(slot)) {

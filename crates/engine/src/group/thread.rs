@@ -122,6 +122,7 @@ fn run(engine: &Arc<Engine>, group: &Arc<Group>) {
         }
         say_where(engine, group, lease, &mut taken);
         tend_unsettled(engine, group);
+        cluster.iter_mut().for_each(|node| node.tend(now));
         let Some(Part { member, duties }) = &mut part else { continue };
         duties.hand_over(member);
         duties.take_over(member);

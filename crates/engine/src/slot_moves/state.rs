@@ -223,6 +223,8 @@ pub struct SlotMoves {
     pub(super) readers: Mutex<usize>,
     /// Keys of other shards' slots are deleted.
     pub(crate) drops: OneThread,
+    /// Which slots are hidden is being worked out by the present map.
+    pub(crate) hiding: Mutex<()>,
 }
 
 /// Work that one thread does at a time, and once more if it is asked for meanwhile.
@@ -268,6 +270,7 @@ impl Default for SlotMoves {
             unsettled_until: AtomicU64::new(0),
             readers: Mutex::default(),
             drops: OneThread::default(),
+            hiding: Mutex::default(),
         }
     }
 }

@@ -181,7 +181,11 @@ impl Map {
     }
 
     pub fn is_primary(&self, node: &MapNode) -> bool {
-        self.primary(&node.known.shard).is_some_and(|primary| primary.known.id == node.known.id)
+        let KnownNode { id, shard, .. } = &node.known;
+        self.shards.get(shard).is_some_and(|shard_record| match &shard_record.record {
+            Some(record) => record.value.primary.node == node.name,
+            None => id == shard,
+        })
     }
 
     /// The shard's slots; none of them if it has no record.

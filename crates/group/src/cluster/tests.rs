@@ -2,6 +2,7 @@
 //! Changes of a cluster against a store that compares as etcd does.
 
 mod orders;
+mod replica_migration;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
