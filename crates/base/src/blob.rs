@@ -13,6 +13,8 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 
+use crate::prefetch::prefetch;
+
 #[repr(C)]
 struct Header {
     count: AtomicUsize,
@@ -65,6 +67,12 @@ impl Blob {
     fn bytes_ptr(&self) -> *mut u8 {
         // SAFETY: the allocation continues for `capacity` bytes behind the header.
         unsafe { self.0.as_ptr().cast::<u8>().add(HEADER) }
+    }
+
+    /// Has the begin fetched into the cache.
+    #[inline]
+    pub fn prefetch(&self) {
+        prefetch(self.0.as_ptr());
     }
 
     /// Bytes allocated for content.

@@ -255,7 +255,24 @@ impl Reader<'_> {
         let shard = keyspace.shard(u32::from(slot));
         let position = keyspace.journal.end();
         // SAFETY: the shard is held exclusively, and nobody refers to a collection.
-        let next = unsafe { shard.table(db).scan_weighed(cursor, most, |entry| visit(found(entry))) };
+        let mut visit = |entry| visit(unsafe { found(entry) });
+        // Each is visited when the next one is found, so that its string is in the cache by then.
+        let mut before = None;
+        let fetch = |entry: Entry<'_>| {
+            if let ValueRef::Blob(blob) = entry.value() {
+                blob.prefetch();
+            }
+        };
+        // SAFETY: the shard is held exclusively.
+        let next = unsafe {
+            shard.table(db).scan_weighed(cursor, most, |entry| {
+                fetch(entry);
+                before.replace(entry).map_or(0, &mut visit)
+            })
+        };
+        if let Some(entry) = before {
+            visit(entry);
+        }
         (next, position)
     }
 

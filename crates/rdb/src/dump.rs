@@ -9,6 +9,8 @@ use crate::source::Bytes;
 use crate::target::Format;
 use crate::write::ValueRef;
 
+/// Type and length of a string.
+const HEAD_MAX: usize = 10;
 /// Version (2 bytes) and checksum (8 bytes).
 const FOOTER: usize = 10;
 
@@ -25,7 +27,12 @@ pub enum PayloadError {
 
 /// The payload of a value.
 pub fn dump(value: ValueRef<'_>, format: Format, compress: bool) -> Vec<u8> {
-    let mut encoder = Encoder::new(Vec::new(), compress).with_format(format);
+    // A long string is not copied again while its payload grows.
+    let room = match value {
+        ValueRef::Text(text) if !compress => HEAD_MAX + text.len() + FOOTER,
+        _ => 0,
+    };
+    let mut encoder = Encoder::new(Vec::with_capacity(room), compress).with_format(format);
     let written = encoder.kind(format.kind(value)).and_then(|()| encoder.value(value));
     debug_assert!(written.is_ok(), "memory takes everything");
     let mut payload = encoder.into_inner();

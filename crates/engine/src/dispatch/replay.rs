@@ -308,6 +308,11 @@ impl Replay {
         } else if command.spec.scope_of(args) == Scope::Keys {
             collect_keys(engine, command.spec, args, &mut keys);
         }
+        if keys.len() > 1 {
+            // Of a deletion of many, for instance: they are fetched beside each other.
+            keys.iter().for_each(|key| engine.keyspace.prefetch_bucket(self.session.db, key.hash));
+            keys.iter().for_each(|key| engine.keyspace.prefetch_entry(self.session.db, key.hash));
+        }
         let (session, reply) = (&mut self.session, &mut self.reply);
         let failed = txn.with_keys(&keys, |keyspace| {
             let (blobs, others) = (&[][..], Others::default());

@@ -10,8 +10,9 @@ use braid_base::gate::World;
 use braid_clients::attention::{JOURNAL_FULL, PAUSED, SNAPSHOT_FULL};
 use braid_keyspace::txn::NOTHING_EXPIRED;
 use braid_replication::link::LinkError;
-use braid_replication::link::units::{StreamRequest, Units};
+use braid_replication::link::units::StreamRequest;
 use smallvec::SmallVec;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use crate::dispatch::replay::{Replay, Source, Streamed};
 use crate::engine::Engine;
 use crate::worker::Worker;
 
-use super::crew::{Crew, Item, PREFETCHED};
+use super::crew::{Crew, Item, PREFETCHED, Received};
 
 /// Bytes that a thread applies at once, so that readers do not wait for long.
 const BATCH_BYTES: usize = 128 << 10;
@@ -31,42 +32,41 @@ const THREADS_MAX: usize = 16;
 /// Applies a stream. What stays from one batch to the next.
 pub(super) struct Applier {
     pub replay: Replay,
-    /// Of slots from 0 on, which are free while the world is stopped. The first is the link's own.
-    workers: Vec<Worker>,
+    /// Of slot 0, which is free while the world is stopped.
+    worker: Worker,
+    crew: Option<Crew>,
 }
 
 impl Applier {
     pub fn new(engine: &Engine) -> Applier {
-        Applier { replay: Replay::new(engine, Source::Primary), workers: vec![engine.worker(0)] }
+        Applier { replay: Replay::new(engine, Source::Primary), worker: engine.worker(0), crew: None }
     }
 
-    /// Applies all whole units at the begin of `buffer`. True if the primary has asked how far this
-    /// replica has got.
+    /// Applies all whole units of what has been received. True if the primary has
+    /// asked how far this replica has got.
     pub fn apply(
         &mut self,
         engine: &Engine,
         generation: u64,
-        units: &Units,
-        buffer: &[u8],
+        received: &mut Received,
     ) -> Result<bool, LinkError> {
-        let threads = engine.clients.mailboxes.thread_count().min(THREADS_MAX);
-        while self.workers.len() <= threads {
-            // One more than threads: the link's own.
-            let slot = self.workers.len() - 1;
-            self.workers.push(engine.worker(slot));
-        }
-        let Applier { replay, workers } = self;
-        let (own, others) = workers.split_at_mut(1);
-        let mut batch = Batch { engine, replay, worker: &mut own[0], units, buffer, is_asked: false };
-        if !Crew::is_worth_it(buffer.len()) {
-            batch.apply_all(generation, &mut None)?;
-            return Ok(batch.is_asked);
-        }
-        std::thread::scope(|scope| {
-            let mut crew = Crew::start(scope, engine, &mut others[..threads], units, buffer);
-            batch.apply_all(generation, &mut crew)
-        })?;
-        Ok(batch.is_asked)
+        let shared = Arc::new(std::mem::take(received));
+        let Applier { replay, worker, crew } = self;
+        let crew = if Crew::is_worth_it(shared.buffer.len()) {
+            let threads = engine.clients.mailboxes.thread_count().min(THREADS_MAX);
+            if crew.as_ref().map_or(1, Crew::threads) != threads {
+                *crew = Crew::start(engine, threads);
+            }
+            crew.as_mut()
+        } else {
+            None
+        };
+        let mut batch = Batch { engine, replay, worker, received: &shared, crew, is_asked: false };
+        batch.apply_all(generation)?;
+        let is_asked = batch.is_asked;
+        // Anybody else who has it has panicked, which ends the process.
+        *received = Arc::into_inner(shared).ok_or(LinkError::CalledOff)?;
+        Ok(is_asked)
     }
 }
 
@@ -75,24 +75,24 @@ struct Batch<'b> {
     engine: &'b Engine,
     replay: &'b mut Replay,
     worker: &'b mut Worker,
-    units: &'b Units,
-    buffer: &'b [u8],
+    received: &'b Arc<Received>,
+    crew: Option<&'b mut Crew>,
     /// The primary wants to know how far this replica has got.
     is_asked: bool,
 }
 
 impl<'b> Batch<'b> {
-    fn apply_all(&mut self, generation: u64, crew: &mut Option<Crew<'b>>) -> Result<(), LinkError> {
-        let (engine, units) = (self.engine, self.units);
-        let most = BATCH_BYTES * crew.as_ref().map_or(1, Crew::threads);
-        let mut left = units.requests();
+    fn apply_all(&mut self, generation: u64) -> Result<(), LinkError> {
+        let (engine, received) = (self.engine, self.received);
+        let most = BATCH_BYTES * self.crew.as_ref().map_or(1, |crew| crew.threads());
+        let mut left = received.units.requests();
         while !left.is_empty() {
             let requests = batch_of(left, most);
             left = &left[requests.len()..];
             for requests in self.pieces(requests) {
                 engine.wait_for_writers_turn(generation)?;
                 let world = engine.world_of_link(generation)?;
-                self.apply(world, requests, crew);
+                self.apply(world, requests);
             }
         }
         Ok(())
@@ -106,7 +106,7 @@ impl<'b> Batch<'b> {
             let key = |piece: &&[StreamRequest]| {
                 piece
                     .first()
-                    .and_then(|request| self.units.args(request, self.buffer).nth(1))
+                    .and_then(|request| self.received.units.args(request, &self.received.buffer).nth(1))
                     .map(<[u8]>::to_vec)
             };
             pieces = requests.chunks(1).collect();
@@ -116,9 +116,10 @@ impl<'b> Batch<'b> {
     }
 
     /// Applies whole units while the world is stopped.
-    fn apply(&mut self, world: World<'_>, requests: &'b [StreamRequest], crew: &mut Option<Crew<'b>>) {
-        let Batch { engine, replay, worker, units, buffer, is_asked } = self;
-        let (engine, units, buffer) = (*engine, *units, *buffer);
+    fn apply(&mut self, world: World<'_>, requests: &[StreamRequest]) {
+        let Batch { engine, replay, worker, received, crew, is_asked } = self;
+        let (engine, received) = (*engine, *received);
+        let Received { units, buffer } = &**received;
         engine.change_in_world(world, worker, 0, NOTHING_EXPIRED, |txn| {
             let mut spans = Spans::default();
             for some in requests.chunks(PREFETCHED) {
@@ -132,11 +133,11 @@ impl<'b> Batch<'b> {
                     }
                     if let Some(crew) = crew {
                         if let Some(single) = replay.single(engine, &args) {
-                            crew.add(engine, Item { request, single, db: replay.db() });
+                            crew.add(engine, Item { request: request.clone(), single, db: replay.db() });
                             spans.add(request.bytes.clone(), false);
                             continue;
                         }
-                        crew.settle();
+                        crew.settle(engine, received);
                     }
                     let streamed = replay.run_streamed(engine, txn, &args);
                     *is_asked |= streamed == Streamed::Question;
@@ -144,7 +145,7 @@ impl<'b> Batch<'b> {
                 }
             }
             if let Some(crew) = crew {
-                crew.settle();
+                crew.settle(engine, received);
             }
             let context = &mut *txn.context;
             for (bytes, is_aside) in spans.0 {

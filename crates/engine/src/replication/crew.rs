@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Threads that apply a stream beside each other, while the world is stopped.
+//! Threads that apply a stream beside the link's own, while the world is stopped.
 //!
 //! Requests with a single key go to the thread that has the key's shard, so the order of those that
 //! share a key is that of the stream. Anything else waits until all of them are done
 //! ([`Crew::settle`]) and runs alone. Nothing is at work between two batches.
+//!
+//! The threads stay for as long as the link's: a primary that is ahead sends some 200 KB at once,
+//! and starting threads for them takes as long as applying them.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::Scope;
 
 use braid_replication::link::units::{StreamRequest, Units};
 use smallvec::SmallVec;
@@ -22,58 +25,74 @@ pub(super) const PREFETCHED: usize = 16;
 /// costs half as much processor time again as applying it.
 const WORTH_IT: usize = 192 << 10;
 
+/// What has been received of a stream, and its division into units.
+#[derive(Default)]
+pub(super) struct Received {
+    pub units: Units,
+    pub buffer: Vec<u8>,
+}
+
 /// A request for one thread.
-pub(super) struct Item<'s> {
-    pub request: &'s StreamRequest,
+pub(super) struct Item {
+    pub request: StreamRequest,
     pub single: Single,
     pub db: u32,
 }
 
-/// The threads, as the link's thread sees them.
-pub(super) struct Crew<'s> {
-    /// Each thread's queue, and the batch collected for it.
-    ways: Vec<(Sender<Vec<Item<'s>>>, Vec<Item<'s>>)>,
-    results: Receiver<Vec<Item<'s>>>,
-    /// Emptied lists.
-    spare: Vec<Vec<Item<'s>>>,
+/// What a thread is sent.
+struct Work {
+    received: Arc<Received>,
+    items: Vec<Item>,
 }
 
-impl<'s> Crew<'s> {
-    /// Starts a thread for each worker, which end when the crew is dropped. Nothing if a thread
-    /// cannot be started, or if there would be but one.
-    pub fn start<'scope>(
-        scope: &'scope Scope<'scope, 's>,
-        engine: &'s Engine,
-        workers: &'s mut [Worker],
-        units: &'s Units,
-        buffer: &'s [u8],
-    ) -> Option<Crew<'s>> {
-        if workers.len() < 2 {
+/// A thread other than the link's.
+struct Helper {
+    way: Sender<Work>,
+    results: Receiver<Vec<Item>>,
+    /// Collected for it.
+    items: Vec<Item>,
+    is_at_work: bool,
+}
+
+/// The threads, as the link's thread sees them. They end when it is dropped.
+pub(super) struct Crew {
+    /// The link's own thread does a share as well.
+    own: Hand,
+    items: Vec<Item>,
+    helpers: Vec<Helper>,
+}
+
+impl Crew {
+    /// Starts threads, so that there are so many with the link's. Nothing if a thread cannot be
+    /// started, or if there would be but one.
+    pub fn start(engine: &Engine, threads: usize) -> Option<Crew> {
+        if threads < 2 {
             return None;
         }
-        let (back, results) = channel();
-        let mut ways = Vec::new();
-        for worker in workers {
-            let (way, work) = channel();
-            let back = back.clone();
-            let thread = std::thread::Builder::new().name("replica-apply".into());
-            let run = move || work_off(engine, worker, units, buffer, &work, &back);
-            thread.spawn_scoped(scope, run).ok()?;
-            ways.push((way, Vec::new()));
+        let mut helpers = Vec::new();
+        for slot in 1..threads {
+            let ((way, work), (back, results)) = (channel(), channel());
+            let (engine, mut hand) = (engine.this.upgrade()?, Hand::new(engine, slot));
+            let run = move || hand.run(&engine, &work, &back);
+            std::thread::Builder::new().name("replica-apply".into()).spawn(run).ok()?;
+            helpers.push(Helper { way, results, items: Vec::new(), is_at_work: false });
         }
-        Some(Crew { ways, results, spare: Vec::new() })
+        Some(Crew { own: Hand::new(engine, 0), items: Vec::new(), helpers })
     }
 
     /// Takes a request, which is run at the next [`Crew::settle`] at the latest.
     #[inline]
-    pub fn add(&mut self, engine: &Engine, item: Item<'s>) {
-        let index = engine.keyspace.shard_of(item.single.hash) as usize % self.ways.len();
-        self.ways[index].1.push(item);
+    pub fn add(&mut self, engine: &Engine, item: Item) {
+        let index = engine.keyspace.shard_of(item.single.hash) as usize % self.threads();
+        match index.checked_sub(1) {
+            None => self.items.push(item),
+            Some(index) => self.helpers[index].items.push(item),
+        }
     }
 
-    /// Threads.
+    /// Threads, with the link's.
     pub fn threads(&self) -> usize {
-        self.ways.len()
+        self.helpers.len() + 1
     }
 
     /// Whether so many bytes of the stream are worth more threads.
@@ -81,35 +100,51 @@ impl<'s> Crew<'s> {
         bytes >= WORTH_IT
     }
 
-    /// Has all that was taken run, and waits until that is done.
-    pub fn settle(&mut self) {
-        let mut sent = 0;
-        for (way, items) in &mut self.ways {
-            if items.is_empty() {
-                continue;
-            }
-            let items = std::mem::replace(items, self.spare.pop().unwrap_or_default());
+    /// Has all that was taken run, and waits until that is done. Nobody else has `received`
+    /// afterwards.
+    pub fn settle(&mut self, engine: &Engine, received: &Arc<Received>) {
+        for helper in self.helpers.iter_mut().filter(|helper| !helper.items.is_empty()) {
+            let work = Work { received: Arc::clone(received), items: std::mem::take(&mut helper.items) };
             // A thread that is gone has panicked, which ends the process.
-            sent += usize::from(way.send(items).is_ok());
+            helper.is_at_work = helper.way.send(work).is_ok();
         }
-        for _ in 0..sent {
-            let Ok(mut items) = self.results.recv() else { return };
-            items.clear();
-            self.spare.push(items);
+        self.own.run_all(engine, received, &self.items);
+        self.items.clear();
+        for helper in self.helpers.iter_mut().filter(|helper| helper.is_at_work) {
+            helper.is_at_work = false;
+            helper.items = helper.results.recv().unwrap_or_default();
         }
     }
 }
 
-fn work_off<'s>(
-    engine: &Engine,
-    worker: &mut Worker,
-    units: &Units,
-    buffer: &[u8],
-    work: &Receiver<Vec<Item<'s>>>,
-    back: &Sender<Vec<Item<'s>>>,
-) {
-    let mut replay = Replay::new(engine, Source::Primary);
-    while let Ok(items) = work.recv() {
+/// What a thread applies with. Its slot is free while the world is stopped.
+struct Hand {
+    worker: Worker,
+    replay: Replay,
+}
+
+impl Hand {
+    fn new(engine: &Engine, slot: usize) -> Hand {
+        Hand { worker: engine.worker(slot), replay: Replay::new(engine, Source::Primary) }
+    }
+
+    fn run(&mut self, engine: &Engine, work: &Receiver<Work>, back: &Sender<Vec<Item>>) {
+        while let Ok(Work { received, mut items }) = work.recv() {
+            self.run_all(engine, &received, &items);
+            drop(received);
+            items.clear();
+            if back.send(items).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn run_all(&mut self, engine: &Engine, received: &Received, items: &[Item]) {
+        if items.is_empty() {
+            return;
+        }
+        let Hand { worker, replay } = self;
+        let Received { units, buffer } = received;
         for some in items.chunks(PREFETCHED) {
             for item in some {
                 engine.keyspace.prefetch_bucket(item.db, item.single.hash);
@@ -118,7 +153,7 @@ fn work_off<'s>(
                 engine.keyspace.prefetch_entry(item.db, item.single.hash);
             }
             for item in some {
-                let args: SmallVec<[&[u8]; 16]> = units.args(item.request, buffer).collect();
+                let args: SmallVec<[&[u8]; 16]> = units.args(&item.request, buffer).collect();
                 replay.run_single(engine, &mut worker.context, item.db, item.single, &args);
             }
         }
@@ -128,8 +163,5 @@ fn work_off<'s>(
             follow_up(engine, worker);
         }
         worker.context.limbo.reclaim();
-        if back.send(items).is_err() {
-            return;
-        }
     }
 }

@@ -24,10 +24,10 @@ use braid_replication::failover::FailoverPhase;
 use braid_replication::link::handshake::{Introduction, SyncReply, ask_for_stream, introduce};
 use braid_replication::link::payload::{Frame, Payload, read_frame};
 use braid_replication::link::peer::{Peer, Watch};
-use braid_replication::link::units::Units;
 use braid_replication::link::{Link, LinkError, Phase, Primary};
 
 use super::apply::Applier;
+use super::crew::Received;
 use super::dataset::{Beside, Incoming};
 use crate::engine::Engine;
 
@@ -431,9 +431,8 @@ impl Attempt<'_> {
         applier: &mut Applier,
         mut meanwhile: Vec<u8>,
     ) -> Result<(), LinkError> {
-        let mut buffer = peer.take_buffer();
+        let mut received = Received { buffer: peer.take_buffer(), ..Received::default() };
         let mut taken = 0;
-        let mut units = Units::default();
         let mut acknowledged = Instant::now();
         let mut heard = Instant::now();
         self.note_received();
@@ -442,12 +441,12 @@ impl Attempt<'_> {
             if self.is_called_off() {
                 return Err(LinkError::CalledOff);
             }
-            units.parse(&buffer)?;
+            received.units.parse(&received.buffer)?;
             let is_held = self.engine.holds_stream();
-            if !units.requests().is_empty() && !is_held {
-                let is_asked = applier.apply(self.engine, self.generation, &units, &buffer)?;
-                let used = units.forget();
-                buffer.drain(..used);
+            if !received.units.requests().is_empty() && !is_held {
+                let is_asked = applier.apply(self.engine, self.generation, &mut received)?;
+                let used = received.units.forget();
+                received.buffer.drain(..used);
                 if is_asked {
                     // The primary may wait for the disk; here no client does.
                     self.engine.append_only.appender.ask(self.engine.keyspace.journal.end());
@@ -461,25 +460,25 @@ impl Attempt<'_> {
             }
             if !meanwhile.is_empty() && !is_held {
                 let end = meanwhile.len().min(taken + PORTION);
-                buffer.extend_from_slice(&meanwhile[taken..end]);
+                received.buffer.extend_from_slice(&meanwhile[taken..end]);
                 taken = end;
                 if end == meanwhile.len() {
                     meanwhile = Vec::new();
                 }
-            } else if is_held && buffer.len() > HELD_MAX {
+            } else if is_held && received.buffer.len() > HELD_MAX {
                 std::thread::sleep(TICK);
                 heard = Instant::now();
             } else {
-                let received = peer.receive_onto(&mut buffer)?;
-                if received > 0 {
+                let count = peer.receive_onto(&mut received.buffer)?;
+                if count > 0 {
                     heard = Instant::now();
-                    self.note_io(received);
+                    self.note_io(count);
                     self.note_received();
                 } else if heard.elapsed() > self.timeout() {
                     return Err(LinkError::Refused("MASTER timeout: no data nor PING received...".into()));
                 }
             }
-            self.link.unapplied.store(buffer.len() as u64, Relaxed);
+            self.link.unapplied.store(received.buffer.len() as u64, Relaxed);
         }
     }
 

@@ -38,7 +38,7 @@ use crate::replication::FOR_MOVES;
 /// What is copied under a slot's lock at once: an entry counts once, and once more for each so many
 /// bytes.
 const STEP: usize = 32;
-const STEP_BYTES: usize = 512;
+const STEP_BYTES: usize = 2048;
 /// The journal is read whenever so many bytes have been sent, or so much time has passed. The
 /// target stops its clients for what changes meanwhile.
 const SENT_BETWEEN: usize = 4 << 20;

@@ -17,6 +17,9 @@ use crate::client::{Client, Incoming};
 
 /// Most bytes received at once from a client.
 pub(crate) const READ_CHUNK: usize = 32 * 1024;
+/// The same from the source of a move of slots, which sends all that it can: so a turn has more to
+/// do, and replicas are woken for more at a time. Into its own buffer.
+const IMPORT_CHUNK: usize = 128 * 1024;
 /// Arguments of at least this many bytes are received into their own allocations.
 const BIG_ARGUMENT: usize = 32 * 1024;
 /// First allocation for a big argument. It doubles as bytes arrive, so that an announced length
@@ -75,9 +78,10 @@ impl ClientSet {
             // A complete argument is kept while the client is held.
             return if incoming.missing() > 0 { self.read_big(engine, place) } else { 0 };
         }
-        let own = !client.query.is_empty() || client.is_held();
+        let is_import = client.session.import.is_some();
+        let own = !client.query.is_empty() || client.is_held() || is_import;
         let received = if own {
-            client.socket.recv_onto(&mut client.query, READ_CHUNK)
+            client.socket.recv_onto(&mut client.query, if is_import { IMPORT_CHUNK } else { READ_CHUNK })
         } else {
             let room = &mut self.shared[self.shared_used..self.shared_used + READ_CHUNK];
             client.socket.recv(room)
