@@ -58,7 +58,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("dump.rdb");
         let mut bytes = vec![7; 100_000];
-        let mut print = |bytes: &[u8]| {
+        let print = |bytes: &[u8]| {
             std::fs::write(&path, bytes).expect("written");
             of_dump(&path).expect("read")
         };

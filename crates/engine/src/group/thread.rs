@@ -133,6 +133,7 @@ fn run(engine: &Arc<Engine>, group: &Arc<Group>) {
             if view.id != *name {
                 let before = std::mem::replace(&mut view.id, name.clone());
                 view.runs.push(before.run);
+                log::info!("This process goes on as the member {name}, whose files it has loaded");
             }
             view.has_id = true;
             drop(view);
