@@ -449,6 +449,30 @@ fn a_shard_whose_servers_have_all_lost_their_memory_has_failed() {
     cluster.wait_for("it serves", || cluster.call("SET hello x") == Value::ok());
 }
 
+/// Servers of a shard that end in good order lose nothing, though nothing waits for the disk.
+#[test]
+fn a_cluster_whose_servers_all_ended_in_good_order_is_back_by_itself() {
+    let more = ["--save", "3600 1", "--sync-writes", "yes"];
+    let Some(mut cluster) = Cluster::create(4, 2, &more) else { return };
+    for (key, set) in KEYS.into_iter().zip(["in_sync:n0,n2", "in_sync:n1,n3"]) {
+        cluster.wait_for("the replica is in sync", || {
+            cluster.call(&format!("SET {key} x")) == Value::ok()
+                && (0..2).any(|index| cluster.client(index).info("group").contains(set))
+        });
+    }
+    cluster.nodes.iter().for_each(|node| node.signal(Signal::TERM));
+    for index in 0..4 {
+        assert!(cluster.nodes[index].wait().success());
+    }
+    (0..4).for_each(|index| cluster.restart(index));
+    cluster.wait_until_ready(2);
+    for key in KEYS {
+        cluster.wait_for("it has what was acknowledged", || {
+            cluster.call(&format!("GET {key}")) == Value::Bulk(b"x".to_vec())
+        });
+    }
+}
+
 #[test]
 fn the_log_tells_of_an_outage_of_etcd_once() {
     let Some(cluster) = Cluster::create(2, 2, &[]) else { return };

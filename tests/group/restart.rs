@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! All servers of a group end at once and start again with their files, or some of them.
 
+use std::time::Instant;
+
 use braid_tests::{Value, wait_for};
 use rustix::process::Signal;
 use tempfile::TempDir;
@@ -43,6 +45,45 @@ impl Lasting {
         for server in &mut self.group.servers {
             server.wait();
         }
+    }
+
+    /// Ends all servers at once by SIGTERM.
+    fn end_all(&mut self) {
+        self.group.servers.iter().for_each(|server| server.signal(Signal::TERM));
+        for server in &mut self.group.servers {
+            assert!(server.wait().success(), "{}", server.log());
+        }
+    }
+
+    /// Lines of the file that says whose files there are. The second one tells of a good end.
+    fn member_lines(&self, index: usize) -> usize {
+        let text = std::fs::read_to_string(self.folders[index].path().join("group-member"));
+        text.map_or(0, |text| text.lines().count())
+    }
+
+    /// As which member a server says in etcd that it runs.
+    fn member(&self, index: usize) -> Option<String> {
+        let client = self.group.client();
+        let node = client.get(format!("/braid/g/node/n{index}").as_bytes()).expect("an answer")?;
+        let node: serde_json::Value = serde_json::from_slice(&node.value).expect("a record");
+        Some(format!("n{index}/{}", node["run"].as_str().expect("a run")))
+    }
+
+    fn members(&self) -> Vec<Option<String>> {
+        (0..self.group.servers.len()).map(|index| self.member(index)).collect()
+    }
+
+    /// Waits until all servers are members other than those that the record names: none of them
+    /// leads by itself.
+    fn wait_until_nobody_may_lead(&self) {
+        wait_for("all of them are new members", || {
+            let record = self.group.record();
+            let set = record["in-sync"].as_array().expect("a set");
+            self.members()
+                .into_iter()
+                .all(|member| member.is_some_and(|member| !set.iter().any(|id| *id == member)))
+        });
+        assert_eq!(self.group.primary(), None);
     }
 
     fn start_again(&mut self, index: usize) {
@@ -136,4 +177,122 @@ fn a_group_that_had_it_in_memory_waits_for_an_operator() {
     });
     let mut other = lasting.group.servers[1].connect();
     assert!(other.call("FAILOVER TAKEOVER").text().contains("the primary is alive"));
+}
+
+/// Servers whose replies wait for each other's memory, with files of one kind.
+fn in_memory<'a>(files: &[&'a str]) -> Vec<&'a str> {
+    [files, &["--sync-writes", "yes", "--min-sync-replicas", "1"]].concat()
+}
+
+#[test]
+fn a_group_in_memory_whose_servers_ended_in_good_order_goes_on_by_itself() {
+    for files in [["--save", "3600 1"], ["--appendonly", "yes"]] {
+        let Some(mut lasting) = Lasting::start(2, &in_memory(&files)) else { return };
+        for round in 1..=2 {
+            let writer = Writer::start(&lasting.group.servers, true);
+            let before = lasting.group.wait_for_primary();
+            let known = number_at(&lasting, before);
+            wait_for("some writes", || writer.acknowledged() >= known + 50);
+            let set = lasting.group.record()["in-sync"].clone();
+            lasting.end_all();
+            let seen = writer.stop();
+            assert_eq!([0, 1].map(|index| lasting.member_lines(index)), [2, 2], "{}", lasting.group.logs());
+            let begin = Instant::now();
+            (0..2).for_each(|index| lasting.start_again(index));
+            assert_eq!([0, 1].map(|index| lasting.member_lines(index)), [1, 1], "it counts once");
+            let primary = lasting.group.wait_for_primary();
+            println!("{files:?}: a primary after {:?}", begin.elapsed());
+            let record = lasting.group.record();
+            let was_in_set = set.as_array().is_some_and(|set| set.contains(&record["primary"]));
+            assert!(was_in_set, "round {round}: {} was not in {set}", record["primary"]);
+            assert!(!seen.went_back);
+            wait_for("it serves what was acknowledged", || number_at(&lasting, primary) >= seen.acknowledged);
+            wait_for("both are in sync again", || {
+                lasting.group.record()["in-sync"].as_array().is_some_and(|set| set.len() == 2)
+            });
+        }
+        // A crash leaves no more than before.
+        let members = lasting.members();
+        lasting.kill_all();
+        (0..2).for_each(|index| lasting.start_again(index));
+        lasting.wait_until_nobody_may_lead();
+        let other = lasting.members();
+        assert!(members.iter().zip(&other).all(|(before, after)| before != after));
+    }
+}
+
+/// What `n` is at a server; -1 if that cannot be said.
+fn number_at(lasting: &Lasting, index: usize) -> i64 {
+    let reply = lasting.group.servers[index].connect().call("GET n").text();
+    if reply.is_empty() { 0 } else { reply.parse().unwrap_or(-1) }
+}
+
+#[test]
+fn a_good_end_counts_only_with_its_files_and_once() {
+    let Some(mut lasting) = Lasting::start(2, &in_memory(&["--save", "3600 1"])) else { return };
+    let dump = |lasting: &Lasting, index: usize| lasting.folders[index].path().join("dump.rdb");
+    let primary = lasting.group.wait_for_primary();
+    let mut client = lasting.group.servers[primary].connect();
+    assert_eq!(client.call("SET n 5").text(), "OK");
+    let older: Vec<Vec<u8>> = (0..2)
+        .map(|index| {
+            assert_eq!(lasting.group.servers[index].connect().call("SAVE").text(), "OK");
+            std::fs::read(dump(&lasting, index)).expect("a dump")
+        })
+        .collect();
+    assert_eq!(client.call("SET n 6").text(), "OK");
+    let before = lasting.members();
+    lasting.end_all();
+    let newer: Vec<Vec<u8>> =
+        (0..2).map(|index| std::fs::read(dump(&lasting, index)).expect("a dump")).collect();
+    let notes: Vec<Vec<u8>> = (0..2)
+        .map(|index| std::fs::read(lasting.folders[index].path().join("group-member")).expect("a note"))
+        .collect();
+    // Older files were put back.
+    for index in 0..2 {
+        std::fs::write(dump(&lasting, index), &older[index]).expect("written");
+        lasting.start_again(index);
+    }
+    lasting.wait_until_nobody_may_lead();
+    assert!(lasting.group.logs().contains("are not those that the member"));
+    lasting.kill_all();
+    // Those of the end without a note, which has counted.
+    for index in 0..2 {
+        std::fs::write(dump(&lasting, index), &newer[index]).expect("written");
+        lasting.start_again(index);
+    }
+    lasting.wait_until_nobody_may_lead();
+    lasting.kill_all();
+    // One of them as it was left goes on, and the other one follows.
+    std::fs::write(lasting.folders[1].path().join("group-member"), &notes[1]).expect("written");
+    (0..2).for_each(|index| lasting.start_again(index));
+    wait_for("n1 leads", || lasting.group.primary() == Some(1));
+    assert_eq!(lasting.group.record()["primary"].as_str(), before[1].as_deref());
+    wait_for("it serves", || number_at(&lasting, 1) == 6);
+    wait_for("the other one has joined", || {
+        lasting.group.record()["in-sync"].as_array().is_some_and(|set| set.len() == 2)
+    });
+    // Under another epoch it is an old copy.
+    lasting.kill_all();
+    for index in 0..2 {
+        std::fs::write(dump(&lasting, index), &newer[index]).expect("written");
+        std::fs::write(lasting.folders[index].path().join("group-member"), &notes[index]).expect("written");
+        lasting.start_again(index);
+    }
+    lasting.wait_until_nobody_may_lead();
+}
+
+#[test]
+fn an_end_that_saves_nothing_or_cannot_leaves_no_note() {
+    let Some(mut lasting) = Lasting::start(2, &in_memory(&["--save", "3600 1"])) else { return };
+    let primary = lasting.group.wait_for_primary();
+    assert_eq!(lasting.group.servers[primary].connect().call("SET n 5").text(), "OK");
+    let _ = lasting.group.servers[0].connect().try_send(b"SHUTDOWN NOSAVE NOW\r\n");
+    lasting.group.servers[0].wait();
+    let dump = lasting.folders[1].path().join("dump.rdb");
+    std::fs::remove_file(&dump).expect("its full sync");
+    std::fs::create_dir(&dump).expect("in the way");
+    let _ = lasting.group.servers[1].connect().try_send(b"SHUTDOWN NOW FORCE\r\n");
+    lasting.group.servers[1].wait();
+    assert_eq!([0, 1].map(|index| lasting.member_lines(index)), [1, 1], "{}", lasting.group.logs());
 }

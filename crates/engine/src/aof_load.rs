@@ -160,6 +160,7 @@ impl Engine {
             log::warn!(
                 "{refused} of the append-only file's {all} commands were refused: the data may not be what they were"
             );
+            self.distrust_files();
         }
         Ok(())
     }

@@ -225,10 +225,12 @@ impl Engine {
         // A partly loaded dataset must not replace the files that it is loaded from.
         let is_loading = progress.active.load(Relaxed);
         progress.stop.store(is_loading, Relaxed);
+        let mut has_dump = false;
         if !is_loading && save.unwrap_or_else(|| !self.config.save_points().is_empty()) {
             log::info!("Saving the final RDB snapshot before exiting.");
             self.process.supervisor.status("Saving the final RDB snapshot");
-            if self.save(&world).is_err() && !force {
+            has_dump = self.save(&world).is_ok();
+            if !has_dump && !force {
                 log::warn!("Error trying to save the DB, can't exit.");
                 self.shutdown.set_imminent(false);
                 return Err(ShutdownFailed);
@@ -238,6 +240,15 @@ impl Engine {
         if !is_loading && self.append_only.on.load(Relaxed) {
             self.attention.set(STOPPING, true);
             self.finish_append_only();
+        }
+        // What would be loaded has everything, and nothing more can be executed or applied.
+        let is_saved = if self.config.appendonly() {
+            self.append_only.is_complete(&self.keyspace.journal)
+        } else {
+            has_dump
+        };
+        if is_saved {
+            self.note_good_end();
         }
         drop(world);
         Ok(())

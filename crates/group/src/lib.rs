@@ -24,7 +24,7 @@ pub mod timing;
 mod candidate;
 mod primary;
 
-pub use member::{Duty, Follower, Local, Member, Orders};
+pub use member::{Duty, Ended, Follower, Local, Member, Orders};
 pub use record::{Holder, MemberId, Node, Offer, Shard, Snapshot, Transaction, Versioned};
 pub use rules::Rules;
 pub use timing::Timing;

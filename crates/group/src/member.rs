@@ -27,6 +27,15 @@ pub struct Follower {
     pub acknowledged: u64,
 }
 
+/// A former process of a server that ended in good order: it had stopped to acknowledge when it
+/// saved all that it had, and these files were loaded as it left them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ended {
+    pub run: Arc<str>,
+    /// The epoch that it knew last.
+    pub epoch: u64,
+}
+
 /// What the server knows itself.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Local {
@@ -44,6 +53,8 @@ pub struct Local {
     pub former: Option<Arc<str>>,
     /// The same, if the append-only file that it left was loaded: all that it said is on disk was.
     pub kept: Option<Arc<str>>,
+    /// What the former process has left, if it ended in good order.
+    pub ended: Option<Ended>,
     /// Replies are to wait for the disk (`sync-level`).
     pub at_disk: bool,
     /// The journal's offset up to which it is on this server's disk.
@@ -217,12 +228,20 @@ impl Member {
     /// False as long as it is not decided.
     fn resume(&mut self, local: &Local) -> bool {
         let Some(snapshot) = &self.snapshot else { return false };
-        let former = local.kept.as_ref().map(|run| MemberId::new(&self.id.node, run));
         let shard = snapshot.shard.as_ref().map(|shard| &shard.value);
-        let may = |shard: &Shard, former: &MemberId| {
-            shard.in_sync.contains(former) && (shard.is_on_disk || !self.rules.resumes_from_disk)
+        let is_in_files = |shard: &Shard, run: &Arc<str>| {
+            let on_disk = local.kept.as_ref() == Some(run);
+            // Once another epoch has begun these may be copies of files that were used since.
+            let ended = local.ended.as_ref().filter(|ended| ended.epoch == shard.epoch);
+            on_disk && (shard.is_on_disk || !self.rules.resumes_from_disk)
+                || ended.is_some_and(|ended| ended.run == *run)
         };
-        if let Some(former) = former.filter(|former| shard.is_some_and(|shard| may(shard, former))) {
+        let runs = local.kept.iter().chain(local.ended.as_ref().map(|ended| &ended.run));
+        let mut members = runs.map(|run| MemberId::new(&self.id.node, run));
+        let former = shard.and_then(|shard| {
+            members.find(|former| shard.in_sync.contains(former) && is_in_files(shard, &former.run))
+        });
+        if let Some(former) = former {
             let known = snapshot.nodes.get(&former.node);
             if known.is_some_and(|node| node.run == former.run) {
                 // It may live: its lease does.
@@ -578,6 +597,28 @@ mod tests {
         (local.has_data, local.former) = (true, Some("old".into()));
         member.observe(records(1, Some(alone), None), 0);
         assert!(refuses(&mut member, &local));
+    }
+
+    #[test]
+    fn a_process_that_ended_in_good_order_is_gone_on_with_under_its_epoch_alone() {
+        let resumed = |ended: Option<Ended>, node: Option<&str>| {
+            let mut member = Member::new(MemberId::new("a", "2"), Timing::new(LEASE), Rules::default(), 0);
+            let mut snapshot = (*records(1, Some(shard(3, "b")), None)).clone();
+            if let Some(run) = node {
+                snapshot.nodes.insert("a".into(), crate::Node { run: run.into(), ..crate::Node::default() });
+            }
+            member.observe(Arc::new(snapshot), 0);
+            member.step(0, &Local { ended, ..Local::default() });
+            member.name().map(|name| name.run.to_string())
+        };
+        let ended = |run: &str, epoch| Some(Ended { run: run.into(), epoch });
+        assert_eq!(resumed(ended("1", 3), None).as_deref(), Some("1"));
+        assert_eq!(resumed(ended("1", 3), Some("1")), None, "it may live");
+        assert_eq!(resumed(ended("1", 3), Some("other")).as_deref(), Some("1"));
+        assert_eq!(resumed(ended("1", 2), None).as_deref(), Some("2"), "others have led since");
+        assert_eq!(resumed(ended("1", 4), None).as_deref(), Some("2"), "the record is older");
+        assert_eq!(resumed(ended("0", 3), None).as_deref(), Some("2"), "it was in no set");
+        assert_eq!(resumed(None, None).as_deref(), Some("2"));
     }
 
     #[test]

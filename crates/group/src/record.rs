@@ -21,7 +21,8 @@ pub(crate) const EPOCH: &str = "epoch";
 use serde_json::{Value, json};
 
 /// One life of a server: a process that starts anew has lost what was in memory, so it is another
-/// member, unless all that its former process acknowledged was on disk ([`Shard::is_on_disk`]).
+/// member, unless all that its former process acknowledged was on disk ([`Shard::is_on_disk`]), or
+/// that one saved all that it had when it ended ([`crate::Ended`]).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct MemberId {
     /// The server's name in the group (`node-name`).

@@ -28,13 +28,18 @@ pub fn replace(from: &Path, to: &Path) -> io::Result<()> {
     std::fs::rename(from, to)
 }
 
-/// Writes a file as a whole: after a crash it has either its former bytes or these.
+/// Writes a file as a whole: after a crash it has either its former bytes or these, and these once
+/// this has returned.
 pub fn store(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temporary = path.with_extension("tmp");
     let mut file = create(&temporary)?;
     file.write_all(bytes)?;
     file.sync_all()?;
-    replace(&temporary, path)
+    replace(&temporary, path)?;
+    match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        Some(folder) => open(folder)?.sync_all(),
+        None => open(Path::new("."))?.sync_all(),
+    }
 }
 
 /// Removes a file; a failure is logged.

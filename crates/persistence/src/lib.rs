@@ -13,6 +13,7 @@ pub mod active;
 pub mod aof;
 mod direct_writer;
 pub mod files;
+pub mod fingerprint;
 mod form;
 mod load;
 mod old_forms;

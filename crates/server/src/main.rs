@@ -239,6 +239,7 @@ fn is_load_due(config: &Config) -> bool {
 /// primary then.
 fn load_supervised(engine: &Engine, is_load_due: bool) -> Result<(), String> {
     braid_engine::saving::remove_left_over_files(&engine.config);
+    engine.recognize_files();
     if !is_load_due {
         start_active(engine)?;
         engine.start_link();

@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use braid_base::clock::unix_ms;
 use braid_clients::Mailboxes;
 use braid_config::Config;
+use braid_journal::Journal;
 use braid_persistence::SnapshotProgress;
 use braid_persistence::aof::{Appender, Manifest};
 use braid_spec::CommandError;
@@ -161,6 +162,11 @@ impl AppendOnly {
         for slot in self.loops.lock().drain(..) {
             mailboxes[slot].ring();
         }
+    }
+
+    /// Everything is in the file on disk.
+    pub(crate) fn is_complete(&self, journal: &Journal) -> bool {
+        self.on.load(Relaxed) && !self.awaits_base() && self.appender.synced() >= journal.end()
     }
 
     /// The journal's offset up to which it is in the file; 0 if the file lacks a part of the

@@ -12,6 +12,7 @@ use braid_config::SyncLevel;
 use braid_group::{Duty, Follower, Local, Member, MemberId, Orders};
 use braid_replication::link::{Phase, Primary};
 
+use super::former::Former;
 use super::view::Address;
 use super::{Group, former, view};
 use crate::cluster_node::stays_replica;
@@ -24,7 +25,7 @@ pub(super) struct Duties<'e> {
     duty: Duty,
     /// Where the primary that is followed is.
     primary: Option<Primary>,
-    former: Option<Arc<str>>,
+    former: Former,
     next_probe: u64,
     /// The log has told that this primary may not serve.
     is_fenced: bool,
@@ -52,8 +53,7 @@ impl Trouble {
 }
 
 impl<'e> Duties<'e> {
-    /// `former`: the run of the process before, if its files were loaded.
-    pub fn new(engine: &'e Engine, group: &'e Group, former: Option<Arc<str>>) -> Duties<'e> {
+    pub fn new(engine: &'e Engine, group: &'e Group, former: Former) -> Duties<'e> {
         Duties {
             engine,
             group,
@@ -85,8 +85,9 @@ impl<'e> Duties<'e> {
             offset,
             has_data: (0..engine.keyspace.databases()).any(|db| engine.keyspace.len(db).0 > 0),
             is_whole: group.is_whole.load(Relaxed) && link.phase() != Phase::Sync,
-            former: self.former.clone(),
-            kept: self.former.clone().filter(|_| engine.append_only.was_loaded.load(Relaxed)),
+            former: self.former.run.clone(),
+            kept: self.former.run.clone().filter(|_| engine.append_only.was_loaded.load(Relaxed)),
+            ended: self.former.ended.clone(),
             at_disk: engine.config.sync_level() == SyncLevel::Disk,
             synced: engine.append_only.synced(),
             acknowledged: acknowledging.last,

@@ -2,35 +2,177 @@
 //! The file `group-member`: which member of the group the files in this folder belong to. A process
 //! that starts writes its own name only when it leads or follows: before that they are its former
 //! process's.
+//!
+//! A process that ends in good order, and does nothing more after it has saved everything, adds a
+//! second line: the epoch that it knew, and the fingerprint of what it has saved. The next process
+//! that loads these files can go on as the same member. It removes the line before it says anything
+//! to anybody ([`Engine::settle_former`]): after a later crash the files prove nothing.
 
-use std::io::Read;
-use std::path::PathBuf;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
-use braid_group::MemberId;
-use braid_persistence::files;
+use braid_group::{Ended, MemberId};
+use braid_persistence::{files, fingerprint};
+use braid_replication::link::Phase;
+
+use crate::aof_load::append_only_folder;
+use crate::engine::Engine;
 
 const FILE: &str = "group-member";
+/// What the line of a good end begins with.
+const ENDED: &str = "ended";
+
+/// The former process of this server, whose files were loaded.
+#[derive(Clone, Default)]
+pub(super) struct Former {
+    pub run: Option<Arc<str>>,
+    /// It ended in good order.
+    pub ended: Option<Ended>,
+}
+
+/// A good end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct End {
+    epoch: u64,
+    files: u64,
+}
 
 fn path() -> PathBuf {
     std::env::current_dir().unwrap_or_default().join(FILE)
 }
 
-/// The run of the member of this node whose files these are, if there was one.
-pub(super) fn read(node: &str) -> Option<Arc<str>> {
+fn parse(text: &str) -> Option<(MemberId, Option<End>)> {
+    let mut lines = text.lines();
+    let member = lines.next()?.trim().parse().ok()?;
+    let end = |line: &str| {
+        let mut words = line.split_ascii_whitespace();
+        let is_end = words.next()? == ENDED;
+        let epoch = words.next()?.parse().ok()?;
+        let files = u64::from_str_radix(words.next()?, 16).ok()?;
+        is_end.then_some(End { epoch, files })
+    };
+    Some((member, lines.next().and_then(end)))
+}
+
+fn format(id: &MemberId, end: Option<End>) -> String {
+    match end {
+        None => format!("{id}\n"),
+        Some(End { epoch, files }) => format!("{id}\n{ENDED} {epoch} {files:016x}\n"),
+    }
+}
+
+/// The member of this node whose files these are, if there was one, and its good end.
+fn load(node: &str) -> Option<(MemberId, Option<End>)> {
     let mut text = String::new();
     let read = files::open(&path()).and_then(|mut file| file.read_to_string(&mut text));
-    let former = read.ok().and_then(|_| text.trim().parse::<MemberId>().ok());
-    former.filter(|former| *former.node == *node).map(|former| former.run)
+    read.ok().and_then(|_| parse(&text)).filter(|(member, _)| *member.node == *node)
+}
+
+fn store(id: &MemberId, end: Option<End>) -> io::Result<()> {
+    let path = path();
+    files::store(&path, format(id, end).as_bytes())
+        .inspect_err(|error| log::warn!("{} could not be written: {error}", path.display()))
+}
+
+/// The run of the member of this node whose files these are, if there was one.
+pub(super) fn read(node: &str) -> Option<Arc<str>> {
+    load(node).map(|(member, _)| member.run)
 }
 
 /// From now on the files are those of `id`.
 pub(super) fn write(id: &MemberId) {
-    if read(&id.node).is_some_and(|run| run == id.run) {
-        return;
+    if read(&id.node).is_none_or(|run| run != id.run) {
+        // The log has told of an error.
+        let _ = store(id, None);
     }
-    let path = path();
-    if let Err(error) = files::store(&path, format!("{id}\n").as_bytes()) {
-        log::warn!("{} could not be written: {error}", path.display());
+}
+
+impl Engine {
+    /// The fingerprint of the files that this server loads when it starts as it is configured.
+    fn fingerprint_of_files(&self) -> io::Result<u64> {
+        if self.config.appendonly() {
+            fingerprint::of_append_only(&append_only_folder(&self.config))
+        } else {
+            fingerprint::of_dump(Path::new(&*self.config.dbfilename()))
+        }
+    }
+
+    /// Looks whether the files are as a former process has left them at a good end. Before they are
+    /// loaded.
+    pub fn recognize_files(&self) {
+        let Some(group) = &self.group else { return };
+        let Some((member, Some(end))) = load(&group.settings.node) else { return };
+        match self.fingerprint_of_files() {
+            Ok(files) if files == end.files => {
+                *group.ended.lock() = Some(Ended { run: member.run, epoch: end.epoch });
+            }
+            _ => log::warn!("The files are not those that the member {member} saved when it ended"),
+        }
+    }
+
+    /// What was loaded is not all that the files had.
+    pub(crate) fn distrust_files(&self) {
+        if let Some(group) = &self.group {
+            *group.ended.lock() = None;
+        }
+    }
+
+    /// Has the former process's good end count once: nothing has been said to anybody yet.
+    pub(super) fn settle_former(&self) {
+        let Some(group) = &self.group else { return };
+        if self.persistence.progress.active.load(Relaxed) {
+            // The load was stopped: this process ends, and the files stay as they are.
+            self.distrust_files();
+        } else if let Some((member, Some(_))) = load(&group.settings.node)
+            && store(&member, None).is_err()
+        {
+            self.distrust_files();
+        }
+    }
+
+    /// Notes that this process has ended in good order. All that it has ever said is in the files
+    /// that it would load, on disk, and nothing is executed or applied any more.
+    pub(crate) fn note_good_end(&self) {
+        let Some(group) = &self.group else { return };
+        // As long as it is not decided which member it is, it has said nothing as another one.
+        let own = {
+            let view = group.view.lock();
+            view.has_id.then(|| Ended { run: Arc::clone(&view.id.run), epoch: view.epoch })
+        };
+        let Some(Ended { run, epoch }) = own.or_else(|| group.ended.lock().clone()) else { return };
+        let id = MemberId { node: group.settings.node.as_str().into(), run };
+        let is_own = read(&id.node).as_ref() == Some(&id.run);
+        let is_whole = group.is_whole.load(Relaxed) && self.replication.link.phase() != Phase::Sync;
+        if !is_own || !is_whole {
+            return;
+        }
+        match self.fingerprint_of_files() {
+            // If it cannot be written the log has told.
+            Ok(files) => drop(store(&id, Some(End { epoch, files }))),
+            Err(error) => log::warn!("The files that were saved cannot be read: {error}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_good_end_is_read_as_it_was_written() {
+        let id = MemberId::new("db1", "12ab");
+        for end in [None, Some(End { epoch: 7, files: 0x1f }), Some(End { epoch: 0, files: u64::MAX })] {
+            assert_eq!(parse(&format(&id, end)), Some((id.clone(), end)));
+        }
+        // Of an older version, or damaged.
+        for text in
+            ["db1/12ab", "db1/12ab\n\n", "db1/12ab\nended", "db1/12ab\nended 7", "db1/12ab\nended x 1f"]
+        {
+            assert_eq!(parse(text), Some((id.clone(), None)), "{text:?}");
+        }
+        assert_eq!(parse(""), None);
+        assert_eq!(parse("db1\nended 7 1f\n"), None);
     }
 }

@@ -35,7 +35,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use braid_group::record::Keys;
-use braid_group::{MemberId, Timing, Transaction};
+use braid_group::{Ended, MemberId, Timing, Transaction};
 use braid_replication::Replica;
 use parking_lot::{Condvar, Mutex};
 
@@ -66,6 +66,9 @@ pub struct Group {
     received: AtomicU64,
     /// The dataset is complete: no full sync has begun that has not ended well.
     is_whole: AtomicBool,
+    /// A former process ended in good order, and its files are as it left them. Until it is decided
+    /// which member this process is.
+    ended: Mutex<Option<Ended>>,
     /// The epoch that the link's connection is under.
     link_epoch: AtomicU64,
     /// How far this server is in leaving the group.
@@ -225,6 +228,7 @@ pub(crate) fn of_config(config: &braid_config::Config, run: &str) -> Result<Opti
         acknowledging: Mutex::new(Acknowledging { is_refused: false, last: now }),
         received: AtomicU64::new(0),
         is_whole: AtomicBool::new(true),
+        ended: Mutex::default(),
         link_epoch: AtomicU64::new(0),
         leaving: Mutex::default(),
         has_left: Condvar::new(),

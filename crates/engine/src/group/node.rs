@@ -11,6 +11,7 @@ use braid_group::cluster::{Map, SlotSet};
 use braid_group::record::Keys;
 use braid_keyspace::{Entry, scan};
 
+use super::former::Former;
 use super::part::Part;
 use super::replica_migration::ReplicaMigration;
 use super::{Group, NO_SHARD, view::View};
@@ -26,7 +27,7 @@ pub(super) struct Node<'e> {
     engine: &'e Arc<Engine>,
     cluster: &'e ClusterMap,
     /// The member that this server's files are of, until it has been in a shard.
-    former: Option<Arc<str>>,
+    former: Former,
     /// It has been in a shard.
     was_member: bool,
     /// A map has been seen.
@@ -39,7 +40,7 @@ pub(super) struct Node<'e> {
 }
 
 impl<'e> Node<'e> {
-    pub fn of(engine: &'e Arc<Engine>, former: Option<Arc<str>>) -> Option<Node<'e>> {
+    pub fn of(engine: &'e Arc<Engine>, former: Former) -> Option<Node<'e>> {
         let cluster = engine.cluster.as_ref()?.map.as_ref()?;
         Some(Node {
             engine,
@@ -137,7 +138,7 @@ impl<'e> Node<'e> {
             // Its founder need not wait for others.
             let is_founder = *shard == self.cluster.id();
             let started = if is_founder { now.saturating_sub(group.timing.lease) } else { now };
-            Part::new(self.engine, group, self.former.take(), started)
+            Part::new(self.engine, group, std::mem::take(&mut self.former), started)
         });
     }
 

@@ -2,10 +2,9 @@
 //! This server's part in one shard: the state machine and its executor. A node of a cluster starts
 //! a new one for each shard that it joins.
 
-use std::sync::Arc;
-
 use braid_group::{Member, Rules};
 
+use super::former::Former;
 use super::{Group, duty};
 use crate::engine::Engine;
 
@@ -18,7 +17,7 @@ pub(super) struct Part<'e> {
 impl<'e> Part<'e> {
     /// Of the shard that the group's keys name. `started`: since when its first record may be
     /// waited for.
-    pub fn new(engine: &'e Engine, group: &'e Group, former: Option<Arc<str>>, started: u64) -> Part<'e> {
+    pub fn new(engine: &'e Engine, group: &'e Group, former: Former, started: u64) -> Part<'e> {
         let own = group.view.lock().id.clone();
         Part {
             member: Member::new(own, group.timing, Rules::default(), started),

@@ -10,6 +10,7 @@ use braid_group::member::Outcome;
 use braid_group::{Duty, Member, Node, Transaction};
 use braid_replication::link::Phase;
 
+use super::former::Former;
 use super::messages::{News, Wishes};
 use super::part::Part;
 use super::{Group, duty, former, node, shared};
@@ -25,6 +26,7 @@ impl Engine {
         let Some(group) = self.group.clone() else { return Ok(()) };
         let patience = Duration::from_millis(group.settings.lease_ms);
         log::info!("This server is {} in the group {}", group.settings.node, group.settings.name);
+        self.settle_former();
         self.start_store(&group)?;
         if group.settings.is_cluster {
             let (engine, group) = (self.this.clone(), Arc::clone(&group));
@@ -62,7 +64,7 @@ impl Engine {
 
 fn run(engine: &Arc<Engine>, group: &Arc<Group>) {
     let step = Duration::from_millis((group.settings.lease_ms / STEPS).max(1));
-    let former = former::read(&group.settings.node);
+    let former = Former { run: former::read(&group.settings.node), ended: group.ended.lock().clone() };
     let mut trouble = duty::Trouble::default();
     let mut part =
         (!group.settings.is_cluster).then(|| Part::new(engine, group, former.clone(), boot_nanos()));
@@ -132,8 +134,11 @@ fn run(engine: &Arc<Engine>, group: &Arc<Group>) {
             if view.id != *name {
                 let before = std::mem::replace(&mut view.id, name.clone());
                 view.runs.push(before.run);
+                log::info!("This process goes on as the member {name}, whose files it has loaded");
             }
             view.has_id = true;
+            drop(view);
+            *group.ended.lock() = None;
         }
         duties.carry_out(&orders, member);
         follow_duty(engine, group, &orders.duty);

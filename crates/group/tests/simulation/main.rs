@@ -33,7 +33,7 @@ fn explore(first: u64, count: u64, faults: Faults) -> (Option<(u64, String)>, Su
     let (next, found) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let run = || {
-        let mut sum = Summary { violation: None, acknowledged: 0, reads: 0, promotions: 0 };
+        let mut sum = Summary::default();
         loop {
             let number = next.fetch_add(1, Relaxed);
             if number >= count || number > found.load(Relaxed) {
@@ -43,18 +43,20 @@ fn explore(first: u64, count: u64, faults: Faults) -> (Option<(u64, String)>, Su
             sum.acknowledged += one.acknowledged;
             sum.reads += one.reads;
             sum.promotions += one.promotions;
+            sum.resumed += one.resumed;
             if one.violation.is_some() {
                 found.fetch_min(number, Relaxed);
             }
         }
     };
-    let mut total = Summary { violation: None, acknowledged: 0, reads: 0, promotions: 0 };
+    let mut total = Summary::default();
     thread::scope(|scope| {
         for handle in Vec::from_iter((0..threads).map(|_| scope.spawn(run))) {
             let sum = handle.join().expect("a schedule panicked");
             total.acknowledged += sum.acknowledged;
             total.reads += sum.reads;
             total.promotions += sum.promotions;
+            total.resumed += sum.resumed;
         }
     });
     let found = found.into_inner();
@@ -81,13 +83,24 @@ fn no_schedule_violates() {
     assert!(sum.promotions * 2 > count * 3, "too few promotions");
 }
 
+#[test]
+fn no_schedule_with_good_ends_violates() {
+    let count = setting("BRAID_SCHEDULES", SCHEDULES);
+    let faults = Faults { has_good_ends: true, ..Faults::default() };
+    let (violation, sum) = explore(setting("BRAID_SEED", 1), count, faults);
+    println!("{count} schedules: {} processes went on as their former ones", sum.resumed);
+    assert_eq!(violation, None);
+    assert!(sum.resumed as u64 > count / 4, "too few go on: {}", sum.resumed);
+}
+
 // `from`: the seed that the search begins with, just below one that finds the fault, where the
 // first one to do so is far from 1. Where the code has changed since, it goes on from there.
 macro_rules! faults {
-    ($($name:ident: $($place:ident).+ $(, from $first:literal)?;)+) => {$(
+    ($($name:ident: $($place:ident).+ $(, from $first:literal)? $(, where $ends:ident)?;)+) => {$(
         #[test]
         fn $name() {
             let mut faults = Faults::default();
+            $(faults.$ends = true;)?
             faults.$($place).+ = false;
             let first = setting("BRAID_SEED", [$($first,)? 1][0]);
             let (found, _) = explore(first, setting("BRAID_SCHEDULES", FOUND_WITHIN), faults);
@@ -128,5 +141,8 @@ mod left_out {
         the_record_says_disk_when_all_do: rules.waits_for_all_disks, from 20_285_930;
         memory_counts_under_another_epoch: rules.clears_disk_anew, from 20_331_790;
         a_right_counts_from_the_probe: path.counts_from_probe;
+        nothing_is_said_after_what_is_saved: path.stops_before_saving, where has_good_ends;
+        only_whole_data_are_noted: path.notes_whole_only, where has_good_ends;
+        a_note_counts_once: path.removes_note, where has_good_ends;
     }
 }

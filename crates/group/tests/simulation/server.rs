@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use braid_group::{Duty, Follower, Local, Member, MemberId, Orders, Rules, Timing, Transaction};
+use braid_group::{Duty, Ended, Follower, Local, Member, MemberId, Orders, Rules, Timing, Transaction};
 
 /// Details of the data path that can be left out, besides [`Rules`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,6 +29,12 @@ pub struct Path {
     pub follows_level: bool,
     /// A member's right counts from when the probe that it answers was sent.
     pub counts_from_probe: bool,
+    /// A server that ends in good order does nothing more when it has saved what it has.
+    pub stops_before_saving: bool,
+    /// One that is being sent the dataset anew leaves no note at its end.
+    pub notes_whole_only: bool,
+    /// The note of a good end is removed before the next process says anything.
+    pub removes_note: bool,
 }
 
 impl Default for Path {
@@ -44,6 +50,9 @@ impl Default for Path {
             keeps_old_files: true,
             follows_level: true,
             counts_from_probe: true,
+            stops_before_saving: true,
+            notes_whole_only: true,
+            removes_note: true,
         }
     }
 }
@@ -105,6 +114,12 @@ pub struct Server {
     pub refuses: bool,
     pub former: Option<Arc<str>>,
     pub kept: Option<Arc<str>>,
+    /// The former process's good end, if its note was found.
+    pub ended: Option<Ended>,
+    /// The note of a good end that is on the disk, and what was saved with it.
+    pub note: Option<(Ended, Arc<Vec<u64>>)>,
+    /// When the process is over that has saved what it has, and what it leaves.
+    pub ends: Option<(u64, Legacy)>,
     pub has_data: bool,
     pub hears_primary: bool,
     /// It is sent the dataset anew until then, and has nothing meanwhile.
@@ -117,6 +132,15 @@ pub struct Server {
     pub last_stream: (u64, u64),
     pub registered: bool,
     pub offered: Option<u64>,
+}
+
+/// What a process leaves that ends in good order.
+#[derive(Clone, Debug)]
+pub struct Legacy {
+    pub log: Arc<Vec<u64>>,
+    /// Whose files these are, if it is known.
+    pub former: Option<Arc<str>>,
+    pub note: Option<Ended>,
 }
 
 /// What a request to etcd was for.
@@ -150,6 +174,9 @@ impl Server {
             refuses: false,
             former: None,
             kept: None,
+            ended: None,
+            note: None,
+            ends: None,
             has_data: false,
             hears_primary: false,
             loads_until: 0,
@@ -216,6 +243,7 @@ impl Server {
             is_whole: self.loads_until <= tick && !self.awaits_data(),
             former: self.former.clone(),
             kept: self.kept.clone(),
+            ended: self.ended.clone(),
             at_disk: self.at_disk,
             synced: self.synced as u64,
             acknowledged: self.acknowledged,
@@ -248,6 +276,30 @@ impl Server {
         };
         self.held.retain(|held| Some(held.epoch) == epoch);
         self.orders = orders;
+    }
+
+    /// What it leaves if it ends now, in good order.
+    pub fn legacy(&self, tick: u64, path: &Path) -> Legacy {
+        let is_whole = self.loads_until <= tick && !self.awaits_data() || !path.notes_whole_only;
+        let (former, note) = match self.member.name() {
+            Some(name) => {
+                let epoch = self.member.shard().map_or(0, |shard| shard.epoch);
+                (Some(name.run.clone()), Some(Ended { run: name.run.clone(), epoch }))
+            }
+            // It has said nothing: the one before still counts.
+            None => (self.former.clone().or(self.kept.clone()), self.ended.clone()),
+        };
+        // Of a dataset that is not whole nothing is saved.
+        let log = Arc::clone(if is_whole { &self.log } else { &self.files });
+        Legacy { log, former, note: note.filter(|_| is_whole) }
+    }
+
+    /// Reads the note of the former process's good end, before anything else is done.
+    pub fn take_note(&mut self, path: &Path) {
+        let note = if path.removes_note { self.note.take() } else { self.note.clone() };
+        if let Some((ended, _)) = note {
+            self.ended = Some(ended);
+        }
     }
 
     /// Everything is on disk from now on.

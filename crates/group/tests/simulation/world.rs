@@ -9,7 +9,7 @@ use braid_group::{Duty, MemberId, Rules, Timing};
 use fastrand::Rng;
 
 use crate::etcd::{Etcd, Reply, Request};
-use crate::server::{Asked, Clock, Held, Path, Server};
+use crate::server::{Asked, Clock, Held, Legacy, Path, Server};
 
 const SERVERS: usize = 3;
 /// Ticks of a schedule, of the lease, and of a client of etcd that gives up.
@@ -26,6 +26,8 @@ const DRIFT: u64 = 24;
 pub struct Faults {
     pub rules: Rules,
     pub path: Path,
+    /// Servers end in good order, too.
+    pub has_good_ends: bool,
 }
 
 enum Message {
@@ -61,11 +63,14 @@ struct Envelope {
 }
 
 /// What came of a schedule.
+#[derive(Default)]
 pub struct Summary {
     pub violation: Option<String>,
     pub acknowledged: usize,
     pub reads: usize,
     pub promotions: u64,
+    /// Processes that went on as one that had ended in good order.
+    pub resumed: usize,
 }
 
 /// Levels at which servers have replies wait (`sync-level`).
@@ -106,6 +111,7 @@ pub struct World {
     acknowledged: Vec<u64>,
     floor: u64,
     reads: usize,
+    resumed: usize,
     tick: u64,
     /// Prints the schedule (`BRAID_TRACE`).
     pub traces: bool,
@@ -158,6 +164,7 @@ impl World {
             acknowledged: Vec::new(),
             floor: 0,
             reads: 0,
+            resumed: 0,
             tick: 0,
             traces: false,
             last_trace: String::new(),
@@ -170,6 +177,7 @@ impl World {
             self.tick += 1;
             self.disturb();
             self.etcd.pass(self.etcd_clock.at(self.tick));
+            self.end_processes();
             self.deliver();
             for index in 0..SERVERS {
                 if self.servers[index].paused_until <= self.tick {
@@ -185,6 +193,7 @@ impl World {
             violation: violation.map(|what| format!("tick {}: {what}", self.tick)),
             acknowledged: self.acknowledged.len(),
             reads: self.reads,
+            resumed: self.resumed,
             promotions: self.etcd.records().shard.as_ref().map_or(0, |shard| shard.value.epoch),
         }
     }
@@ -223,6 +232,10 @@ impl World {
             return;
         }
         let one = self.random.usize(0..SERVERS);
+        if self.faults.has_good_ends && self.chance(12) {
+            self.end_in_good_order(one);
+            return;
+        }
         match self.random.u8(0..100) {
             0..35 => {
                 let other = (one + self.random.usize(1..SERVERS)) % SERVERS;
@@ -267,7 +280,14 @@ impl World {
         let mut new = Server::new(index, runs, clock, self.tick, timing, self.faults.rules);
         new.paused_until = self.tick + self.random.u64(1..60);
         new.at_disk = at_disk;
-        if may_be_alone && !is_on_disk {
+        let note = server.note.clone();
+        if let Some((ended, saved)) = note {
+            // Of the process before, which the one that dies now has not removed yet.
+            new.log = saved.clone();
+            (new.former, new.kept) = (Some(ended.run.clone()), Some(ended.run.clone()));
+            new.note = Some((ended, saved));
+            new.has_data = true;
+        } else if may_be_alone && !is_on_disk {
             new.log = log;
             new.former = former;
             new.has_data = true;
@@ -281,6 +301,49 @@ impl World {
         }
         (new.files, new.synced) = (new.log.clone(), new.log.len());
         self.servers[index] = new;
+    }
+
+    /// One server ends in good order, or all of them at about the same time.
+    fn end_in_good_order(&mut self, one: usize) {
+        let all = self.chance(40);
+        for index in (0..SERVERS).filter(|&index| all || index == one) {
+            if all && self.chance(10) {
+                self.crash(index);
+                continue;
+            }
+            let tick = self.tick + if all { self.random.u64(0..4) } else { 0 };
+            let server = &mut self.servers[index];
+            if server.paused_until <= self.tick && server.ends.is_none() {
+                let legacy = server.legacy(self.tick, &self.faults.path);
+                let lasts = self.random.u64(1..20);
+                server.ends = Some((tick + lasts, legacy));
+            }
+        }
+    }
+
+    /// Processes that have saved what they have are over, and others start.
+    fn end_processes(&mut self) {
+        for index in 0..SERVERS {
+            let server = &mut self.servers[index];
+            if let Some((at, _)) = &server.ends
+                && self.faults.path.stops_before_saving
+            {
+                server.paused_until = server.paused_until.max(at + 1);
+            }
+            let Some((_, legacy)) = server.ends.take_if(|(at, _)| *at <= self.tick) else { continue };
+            let Legacy { log, former, note } = legacy;
+            let runs = if self.faults.path.renames { server.runs + 1 } else { server.runs };
+            let (clock, timing, at_disk) = (server.clock, server.timing, server.at_disk);
+            let mut new = Server::new(index, runs, clock, self.tick, timing, self.faults.rules);
+            new.paused_until = self.tick + self.random.u64(1..60);
+            new.at_disk = at_disk;
+            new.note = note.map(|ended| (ended, Arc::clone(&log)));
+            (new.former, new.kept) = (former.clone(), former);
+            new.has_data = true;
+            new.synced = log.len();
+            (new.files, new.log) = (Arc::clone(&log), log);
+            self.servers[index] = new;
+        }
     }
 
     fn hand_over(&mut self, index: usize) {
@@ -455,7 +518,11 @@ impl World {
             let hears = self.chance(20);
             let server = &mut self.servers[index];
             server.hears_primary = hears && server.orders.duty != Duty::Wait;
+            server.take_note(&path);
+            let was_named = server.member.name().is_some();
             let orders = server.member.step(now, &server.local(tick, &path));
+            let is_former = server.ended.as_ref().is_some_and(|ended| ended.run == server.id().run);
+            self.resumed += usize::from(!was_named && is_former);
             server.apply(orders, tick, &path);
             let (transaction, offer) = (server.orders.transaction.clone(), server.orders.offer.clone());
             if let Some(transaction) = transaction {
