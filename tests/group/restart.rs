@@ -249,16 +249,16 @@ fn a_good_end_counts_only_with_its_files_and_once() {
         .map(|index| std::fs::read(lasting.folders[index].path().join("group-member")).expect("a note"))
         .collect();
     // Older files were put back.
-    for index in 0..2 {
-        std::fs::write(dump(&lasting, index), &older[index]).expect("written");
+    for (index, bytes) in older.iter().enumerate() {
+        std::fs::write(dump(&lasting, index), bytes).expect("written");
         lasting.start_again(index);
     }
     lasting.wait_until_nobody_may_lead();
     assert!(lasting.group.logs().contains("are not those that the member"));
     lasting.kill_all();
     // Those of the end without a note, which has counted.
-    for index in 0..2 {
-        std::fs::write(dump(&lasting, index), &newer[index]).expect("written");
+    for (index, bytes) in newer.iter().enumerate() {
+        std::fs::write(dump(&lasting, index), bytes).expect("written");
         lasting.start_again(index);
     }
     lasting.wait_until_nobody_may_lead();

@@ -129,17 +129,7 @@ fn run(engine: &Arc<Engine>, group: &Arc<Group>) {
         duties.hand_over(member);
         duties.take_over(member);
         let orders = member.step(boot_nanos(), &duties.local(member));
-        if let Some(name) = member.name() {
-            let mut view = group.view.lock();
-            if view.id != *name {
-                let before = std::mem::replace(&mut view.id, name.clone());
-                view.runs.push(before.run);
-                log::info!("This process goes on as the member {name}, whose files it has loaded");
-            }
-            view.has_id = true;
-            drop(view);
-            *group.ended.lock() = None;
-        }
+        note_name(group, member);
         duties.carry_out(&orders, member);
         follow_duty(engine, group, &orders.duty);
         let Some(lease) = lease else { continue };
@@ -163,6 +153,20 @@ fn run(engine: &Arc<Engine>, group: &Arc<Group>) {
             group.has_wishes.notify_one();
         }
     }
+}
+
+/// Takes note of which member this process is, once that is decided.
+fn note_name(group: &Group, member: &Member) {
+    let Some(name) = member.name() else { return };
+    let mut view = group.view.lock();
+    if view.id != *name {
+        let before = std::mem::replace(&mut view.id, name.clone());
+        view.runs.push(before.run);
+        log::info!("This process goes on as the member {name}, whose files it has loaded");
+    }
+    view.has_id = true;
+    drop(view);
+    *group.ended.lock() = None;
 }
 
 /// Takes note of what came of a transaction. If it has made another node of a cluster the primary,
