@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use braid_base::clock::boot_nanos;
 use braid_group::member::Outcome;
-use braid_group::{Duty, Member, Node, Transaction};
+use braid_group::{Duty, Member, MemberId, Node, Transaction};
 use braid_replication::link::Phase;
 
 use super::former::Former;
@@ -129,15 +129,7 @@ fn run(engine: &Arc<Engine>, group: &Arc<Group>) {
         duties.take_over(member);
         let orders = member.step(boot_nanos(), &duties.local(member));
         if let Some(name) = member.name() {
-            let mut view = group.view.lock();
-            if view.id != *name {
-                let before = std::mem::replace(&mut view.id, name.clone());
-                view.runs.push(before.run);
-                log::info!("This process goes on as the member {name}, whose files it has loaded");
-            }
-            view.has_id = true;
-            drop(view);
-            *group.ended.lock() = None;
+            note_name(group, name);
         }
         duties.carry_out(&orders, member);
         follow_duty(engine, group, &orders.duty);
@@ -162,6 +154,20 @@ fn run(engine: &Arc<Engine>, group: &Arc<Group>) {
             group.has_wishes.notify_one();
         }
     }
+}
+
+/// It is decided which member this process is.
+fn note_name(group: &Group, name: &MemberId) {
+    let mut view = group.view.lock();
+    if view.id != *name {
+        let before = std::mem::replace(&mut view.id, name.clone());
+        view.runs.push(before.run);
+        log::info!("This process goes on as the member {name}, whose files it has loaded");
+    }
+    view.has_id = true;
+    drop(view);
+    // From now on it ends under its own name.
+    *group.ended.lock() = None;
 }
 
 /// Takes note of what came of a transaction. If it has made another node of a cluster the primary,
