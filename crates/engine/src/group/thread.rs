@@ -166,6 +166,7 @@ fn note_name(group: &Group, member: &Member) {
     }
     view.has_id = true;
     drop(view);
+    // From now on it ends under its own name.
     *group.ended.lock() = None;
 }
 
