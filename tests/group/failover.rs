@@ -186,3 +186,21 @@ fn roles_are_the_groups_affair() {
     let setting = group.servers[1 - primary].connect().call("CONFIG GET replicaof").to_string();
     assert!(!setting.contains("127.0.0.1"), "{setting}");
 }
+
+#[test]
+fn a_primary_that_cannot_end_leads_on() {
+    let Some(mut group) = Group::start(3, &["--rdb-key-save-delay", "20000"]) else { return };
+    let primary = group.wait_for_primary();
+    let mut client = group.servers[primary].connect();
+    (0..50).for_each(|number| client.ok(&format!("SET k{number} x")));
+    // Where the dump file would be is a folder.
+    std::fs::create_dir_all(group.servers[primary].directory().join("dump.rdb/in-the-way")).expect("made");
+    assert!(client.call("SHUTDOWN SAVE NOW").text().starts_with("ERR Errors trying to SHUTDOWN"));
+    let replica = (primary + 1) % 3;
+    group.servers[replica].signal(Signal::KILL);
+    group.servers[replica].wait();
+    // Its part in the group takes the replica out of the set, so that this need not wait for it.
+    client.ok("CLIENT DURABLE ON");
+    client.ok("SET n 1");
+    assert!(is_primary(&group.servers[primary]));
+}

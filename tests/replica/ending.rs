@@ -121,3 +121,21 @@ fn who_has_asked_for_the_end_is_told_that_it_does_not_come() {
     client.ok("CONFIG SET appendonly no");
     assert_same(&mut client, &mut its);
 }
+
+#[test]
+fn a_replica_that_cannot_end_follows_on() {
+    let server = primary(&[]);
+    let port = server.port().to_string();
+    let slow = ["--rdb-key-save-delay", "20000"];
+    let replica = TestServer::start(&[&["--replicaof", "127.0.0.1", &port], &slow[..]].concat());
+    let (mut client, mut its) = (server.connect(), replica.connect());
+    (0..50).for_each(|number| client.ok(&format!("SET k{number} x")));
+    wait_until_in_sync(&mut client, &mut its);
+    // Where the dump file was, its full sync, is a folder.
+    let dump = replica.directory().join("dump.rdb");
+    std::fs::remove_file(&dump).expect("a full sync");
+    std::fs::create_dir_all(dump.join("in-the-way")).expect("a folder");
+    assert!(its.call("SHUTDOWN SAVE").text().starts_with("ERR Errors trying to SHUTDOWN"));
+    client.ok("SET k after");
+    wait_for("it follows", || its.call("GET k") == Value::bulk("after"));
+}

@@ -25,7 +25,7 @@ pub enum Readiness {
 impl Readiness {
     /// The present readiness.
     pub fn of(engine: &Engine) -> Readiness {
-        if engine.shutdown.is_requested() || engine.attention.get() & STOPPING != 0 {
+        if engine.shutdown.is_imminent() || engine.attention.get() & STOPPING != 0 {
             Readiness::Stopping
         } else if engine.config.is_loading() {
             Readiness::Loading

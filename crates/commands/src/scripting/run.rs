@@ -454,7 +454,7 @@ impl Host for Hosted<'_, '_> {
         }
         let running = self.visible(elapsed);
         self.others.serve();
-        if self.engine.shutdown.is_requested() {
+        if self.engine.shutdown.is_imminent() {
             if !self.run.wrote {
                 return Verdict::Kill;
             }

@@ -125,7 +125,8 @@ fn run(engine: &Arc<Engine>, group: &Arc<Group>) {
         say_where(engine, group, lease, &mut taken);
         tend_unsettled(engine, group);
         cluster.iter_mut().for_each(|node| node.tend(now));
-        let Some(Part { member, duties }) = &mut part else { continue };
+        let goes_on = !engine.shutdown.is_imminent();
+        let Some(Part { member, duties }) = part.as_mut().filter(|_| goes_on) else { continue };
         duties.hand_over(member);
         duties.take_over(member);
         let orders = member.step(boot_nanos(), &duties.local(member));

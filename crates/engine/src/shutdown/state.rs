@@ -17,6 +17,8 @@ pub struct Shutdown {
     pub(super) state: Mutex<State>,
     /// The loops must stop.
     stops: AtomicBool,
+    /// They will, unless saving fails.
+    imminent: AtomicBool,
     /// Stops the threads; set by the thread pool.
     on_request: RwLock<Option<Box<dyn Fn() + Send + Sync>>>,
 }
@@ -63,15 +65,22 @@ pub struct ShutdownOptions {
 }
 
 impl Shutdown {
-    /// True once the loops must stop.
+    /// True once the loops must stop. Threads that end by this do not come back.
     #[inline]
     pub fn is_requested(&self) -> bool {
         self.stops.load(SeqCst)
     }
 
-    /// Scripts and waits end; the loops go on until [`Shutdown::request`]. False takes it back.
+    /// True once the loops must stop, or will unless saving fails.
+    #[inline]
+    pub fn is_imminent(&self) -> bool {
+        self.imminent.load(SeqCst) || self.is_requested()
+    }
+
+    /// Scripts end, and waits for the world; threads go on until [`Shutdown::request`]. False takes
+    /// it back.
     pub(super) fn set_imminent(&self, imminent: bool) {
-        self.stops.store(imminent, SeqCst);
+        self.imminent.store(imminent, SeqCst);
     }
 
     /// Stops the loops.

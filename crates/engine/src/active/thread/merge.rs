@@ -55,7 +55,7 @@ impl Engine {
             let world = self.keyspace.gate.close(None);
             let is_full = self.attention.get() & (JOURNAL_FULL | SNAPSHOT_FULL) != 0;
             let is_held = is_full || self.clients.pause.current(unix_ms()).is_some() && !holds_writes;
-            if !is_held || self.shutdown.is_requested() {
+            if !is_held || self.shutdown.is_imminent() {
                 return world;
             }
             drop(world);
