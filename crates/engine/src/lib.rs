@@ -43,6 +43,8 @@ pub mod shutdown;
 pub mod slot_moves;
 pub mod supervisor;
 pub mod sync_writes;
+#[cfg(test)]
+mod testing;
 pub mod tls;
 pub mod transaction;
 pub mod value_cache;

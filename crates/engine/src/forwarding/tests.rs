@@ -5,25 +5,11 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, channel};
 
-use braid_config::Config;
-
 use super::*;
-use crate::engine::Start;
-use crate::engine::row::Rows;
+use crate::testing::cluster_engine;
 
 /// How long a test waits for what must happen.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-fn engine(folder: &tempfile::TempDir) -> Arc<Engine> {
-    let config = Config::new();
-    let settings = format!(
-        "dir {}\nio-threads 1\nshards 16\ncluster-enabled yes\ncluster-name test\nnode-name a\n\
-         etcd-endpoints 127.0.0.1:1\n",
-        folder.path().display()
-    );
-    config.load_text(&settings).expect("valid settings");
-    Engine::new(Arc::new(config), Rows::new(&[]), Start::default()).expect("an engine")
-}
 
 fn forwarding(engine: &Engine) -> &Forwarding {
     engine.forwarding().expect("a cluster of several nodes")
@@ -106,7 +92,7 @@ fn next(told: &Receiver<Told>) -> Told {
 fn each_node_gets_every_message_once_and_in_order() {
     const COUNT: usize = 3 * BATCH + 7;
     let folder = tempfile::tempdir().expect("a folder");
-    let engine = engine(&folder);
+    let engine = cluster_engine(&folder, &[]);
     let nodes = [node(b"+OK\r\n"), node(b"+OK\r\n")];
     for (id, (port, _)) in ["b", "c"].into_iter().zip(&nodes) {
         add_peer(&engine, id, *port);
@@ -131,7 +117,7 @@ fn each_node_gets_every_message_once_and_in_order() {
 #[test]
 fn a_node_that_refuses_is_left_alone_for_longer_and_longer() {
     let folder = tempfile::tempdir().expect("a folder");
-    let engine = engine(&folder);
+    let engine = cluster_engine(&folder, &[]);
     let (port, told) = node(b"-NOPERM no\r\n");
     let peer = add_peer(&engine, "b", port);
     for pause in [PAUSE, 2 * PAUSE, 4 * PAUSE] {
@@ -156,7 +142,7 @@ fn a_node_that_refuses_is_left_alone_for_longer_and_longer() {
 #[test]
 fn what_waits_for_a_node_that_is_not_reached_counts_as_lost() {
     let folder = tempfile::tempdir().expect("a folder");
-    let engine = engine(&folder);
+    let engine = cluster_engine(&folder, &[]);
     let unused = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = unused.local_addr().expect("an address").port();
     drop(unused);
@@ -195,7 +181,7 @@ fn what_waits_for_a_node_that_is_not_reached_counts_as_lost() {
 #[test]
 fn a_slow_node_keeps_what_fits_its_queue_and_a_gone_one_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
-    let engine = engine(&folder);
+    let engine = cluster_engine(&folder, &[]);
     let peer = add_peer(&engine, "b", 1);
     // A thread seems to send, and does not get on.
     peer.queue.lock().is_served = true;

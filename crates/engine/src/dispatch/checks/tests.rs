@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use braid_clients::{Address, ClientRecord};
-use braid_config::Config;
 use braid_group::cluster::{KnownNode, Map, ShardSlots};
 use braid_group::record::{Holder, Keys, MemberId, Node, Record, Shard};
 use braid_resp::reply::ReplyBuffer;
@@ -12,9 +11,9 @@ use braid_spec::{Group, KeySpec, Scope};
 
 use super::*;
 use crate::cluster_map::ClusterView;
-use crate::engine::Start;
 use crate::engine::call::{Call, Others};
-use crate::engine::row::{Row, Rows};
+use crate::engine::row::Row;
+use crate::testing::cluster_engine;
 
 /// A command that stops the world.
 static ROWS: [Row; 1] = [Row::new("sweep", Group::Generic, |_: &mut Call| Ok(()))
@@ -22,17 +21,6 @@ static ROWS: [Row; 1] = [Row::new("sweep", Group::Generic, |_: &mut Call| Ok(())
     .keys(&[KeySpec::at(1, KeyFlags::RW)])
     .scope(Scope::World)];
 const ARGS: &[&[u8]] = &[b"SWEEP", b"key"];
-
-fn engine(folder: &tempfile::TempDir) -> Arc<Engine> {
-    let config = Config::new();
-    let settings = format!(
-        "dir {}\nio-threads 1\nshards 16\ncluster-enabled yes\ncluster-name test\nnode-name a\n\
-         etcd-endpoints 127.0.0.1:1\n",
-        folder.path().display()
-    );
-    config.load_text(&settings).expect("valid settings");
-    Engine::new(Arc::new(config), Rows::new(&[&ROWS]), Start::default()).expect("an engine")
-}
 
 /// The cluster of one node that leads a shard with these slots.
 fn show(engine: &Engine, slots: &str) {
@@ -75,7 +63,7 @@ fn show(engine: &Engine, slots: &str) {
 #[test]
 fn a_command_whose_slot_leaves_while_it_waits_is_checked_again() {
     let folder = tempfile::tempdir().expect("a folder");
-    let engine = engine(&folder);
+    let engine = cluster_engine(&folder, &ROWS);
     engine.attention.set(LOADING, false);
     let record = ClientRecord::new(1, 0, Address::Unknown, Address::Unknown, 0);
     let mut session = Session::new(Arc::new(record), &engine.attention, &engine.acl);

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What several tests of this crate need.
+
+use std::sync::Arc;
+
+use braid_config::Config;
+
+use crate::engine::row::{Row, Rows};
+use crate::engine::{Engine, Start};
+
+/// The engine of a node of a cluster of several, with these commands alone. There is no etcd.
+pub(crate) fn cluster_engine(folder: &tempfile::TempDir, rows: &'static [Row]) -> Arc<Engine> {
+    let config = Config::new();
+    let settings = format!(
+        "dir {}\nio-threads 1\nshards 16\ncluster-enabled yes\ncluster-name test\nnode-name a\n\
+         etcd-endpoints 127.0.0.1:1\n",
+        folder.path().display()
+    );
+    config.load_text(&settings).expect("valid settings");
+    Engine::new(Arc::new(config), Rows::new(&[rows]), Start::default()).expect("an engine")
+}
