@@ -66,9 +66,11 @@ func killsFromAnyConnection(open func() *redis.Client, client *redis.Client) {
 	}
 	for _, run := range runs {
 		for round := 0; round < 6; round++ {
-			ended := make(chan error)
+			// Connected before: the connection's first commands may come to the thread that runs the script, and wait for it.
+			asking, ended := open(), make(chan error)
+			must(asking.Ping(ctx).Result())
 			go func() { ended <- open().Do(ctx, run.words...).Err() }()
-			asking, until := open(), time.Now().Add(4*time.Second)
+			until := time.Now().Add(4 * time.Second)
 			for run.kill(asking).Err() != nil {
 				check(time.Now().Before(until), true, "killed in time")
 			}
