@@ -42,8 +42,8 @@ impl Applier {
         Applier { replay: Replay::new(engine, Source::Primary), worker: engine.worker(0), crew: None }
     }
 
-    /// Applies all whole units of what has been received. True if the primary has asked how far this
-    /// replica has got.
+    /// Applies all whole units of what has been received. True if the primary has asked how far
+    /// this replica has got.
     pub fn apply(
         &mut self,
         engine: &Engine,
