@@ -36,10 +36,8 @@ pub fn store(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)?;
     file.sync_all()?;
     replace(&temporary, path)?;
-    match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        Some(folder) => open(folder)?.sync_all(),
-        None => open(Path::new("."))?.sync_all(),
-    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 /// Removes a file; a failure is logged.

@@ -310,8 +310,7 @@ impl Replay {
         }
         if keys.len() > 1 {
             // Of a deletion of many, for instance: they are fetched beside each other.
-            keys.iter().for_each(|key| engine.keyspace.prefetch_bucket(self.session.db, key.hash));
-            keys.iter().for_each(|key| engine.keyspace.prefetch_entry(self.session.db, key.hash));
+            Txn::prefetch(&engine.keyspace, self.session.db, &keys);
         }
         let (session, reply) = (&mut self.session, &mut self.reply);
         let failed = txn.with_keys(&keys, |keyspace| {

@@ -46,17 +46,14 @@ impl ReplicaMigration {
 
     fn go(&self, engine: &Arc<Engine>, to: Arc<str>) {
         let (engine, goes) = (Arc::clone(engine), Arc::clone(&self.goes));
-        goes.store(true, SeqCst);
-        let work = {
-            let goes = Arc::clone(&goes);
-            move || {
-                engine.migrate_replica(&to);
-                goes.store(false, SeqCst);
-            }
+        self.goes.store(true, SeqCst);
+        let work = move || {
+            engine.migrate_replica(&to);
+            goes.store(false, SeqCst);
         };
         if let Err(error) = std::thread::Builder::new().name("replica-migration".into()).spawn(work) {
             log::warn!("Can't start the thread of a replica's migration: {error}");
-            goes.store(false, SeqCst);
+            self.goes.store(false, SeqCst);
         }
     }
 }
