@@ -9,8 +9,9 @@
 //! whether their code fits together is for the server to find out.
 //!
 //! Of a hash, set, sorted set, stream or list only the parts are looked at that effects name. A
-//! removal of the whole, a change of type, and entries in the middle of a stream have what is left
-//! written anew; an element in the middle of a list, what stands between it and the nearer end.
+//! removal of the whole and a change of type have what is left written anew; elements in the middle
+//! of a list ([`crate::list_difference`]) what stands between them and the nearer end, if there is
+//! no command that does it.
 
 use std::collections::btree_map::IntoIter;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,8 +22,8 @@ use crate::database::KeyRef;
 use crate::effect::{Effect, Unit};
 use crate::ended::EndedOfKey;
 use crate::libraries::{LIBRARIES, flushes};
-use crate::list::List;
-use crate::place::{Place, Side, Step};
+use crate::list_difference::bring_list;
+use crate::place::{Place, Step};
 use crate::replica::{Applied, Refusal, Replica, State};
 use crate::requests::{Requests, score_text};
 use crate::stamp::Stamp;
@@ -48,9 +49,9 @@ enum Before {
         kind: Kind,
         until: Until,
         touched: BTreeSet<Part>,
-        /// What they showed; of a list, those that were there.
+        /// What they showed; of a list, those that were there, and their values.
         view: View,
-        places: Vec<Place>,
+        places: Vec<(Place, Bytes)>,
     },
     /// It was there, and more was touched than parts.
     Something,
@@ -108,6 +109,8 @@ pub struct Difference<'u> {
     touched: BTreeMap<u32, BTreeMap<Name, Touched>>,
     /// So were libraries.
     pub touches_libraries: bool,
+    /// See [`Pieces::rewrites_streams`].
+    pub rewrites_streams: bool,
 }
 
 /// The parts that a change is about, if it is not about more.
@@ -207,7 +210,8 @@ impl<'u> Difference<'u> {
             }
             match (value, part) {
                 (Some(Value::List(list)), Part::Item(place)) => {
-                    places.extend(Some(place).filter(|place| list.has(place)));
+                    let value = list.index(&place).ok().and_then(|index| list.value(index));
+                    places.extend(value.cloned().map(|value| (place, value)));
                 }
                 (Some(value), part) => {
                     view.append(View::of_parts(value, std::iter::once(&part), ended, replica.rules()));
@@ -270,6 +274,7 @@ impl<'u> Difference<'u> {
             direct: self.direct.into_iter(),
             databases: self.touched.into_iter(),
             touched: (0, BTreeMap::new().into_iter()),
+            rewrites_streams: self.rewrites_streams,
         }
     }
 }
@@ -282,6 +287,9 @@ pub struct Pieces<'u> {
     databases: IntoIter<u32, BTreeMap<Name, Touched>>,
     /// Of the present database.
     touched: (u32, IntoIter<Name, Touched>),
+    /// The requests are for other servers than Braid as well, which cannot insert an entry in a
+    /// stream: such a stream is written anew.
+    pub rewrites_streams: bool,
 }
 
 impl Pieces<'_> {
@@ -307,6 +315,7 @@ impl Pieces<'_> {
                 direct.run(replica, &mut run);
             } else if let Some((database, name, touched)) = self.next_touched() {
                 let mut requests = Requests::new(database);
+                requests.rewrites_streams = self.rewrites_streams;
                 finish_key(&mut requests, replica, &name, touched);
                 for args in &requests.all {
                     run(database, &args.iter().map(Vec::as_slice).collect::<Vec<_>>());
@@ -397,69 +406,6 @@ fn finish_key(requests: &mut Requests, replica: &Replica, name: &Name, touched: 
     }
 }
 
-/// Brings a list on of which some places were touched: `before` are those that had an element.
-/// False if it has to be written anew.
-fn bring_list(
-    requests: &mut Requests,
-    name: &Name,
-    list: &List,
-    touched: &BTreeSet<Part>,
-    before: &[Place],
-) -> bool {
-    if touched.is_empty() {
-        return true;
-    }
-    let is_kept = |place: &Place| !touched.contains(&Part::Item(place.clone()));
-    let kept = |(place, _): (Option<Place>, &Bytes)| place.filter(is_kept);
-    let (first, last) = (list.placed().find_map(kept), list.placed().rev().find_map(kept));
-    let (Some(first), Some(last)) = (first, last) else { return false };
-    let gone_left = before.iter().filter(|place| **place < first).count();
-    let gone_right = before.iter().filter(|place| **place > last).count();
-    let is_new = |place: &Option<Place>| place.as_ref().is_some_and(|place| !is_kept(place));
-    let new_left: Vec<&Bytes> =
-        list.placed().take_while(|(place, _)| is_new(place)).map(|(_, value)| value).collect();
-    let new_right: Vec<&Bytes> =
-        list.placed().rev().take_while(|(place, _)| is_new(place)).map(|(_, value)| value).collect();
-    let places = || touched.iter().filter_map(Part::place);
-    let there = places().filter(|place| list.has(place)).count();
-    if gone_left + gone_right < before.len() || new_left.len() + new_right.len() < there {
-        let had = list.len() - there + before.len();
-        return rewrite_shorter_end(requests, name, list, had, list.around(places()));
-    }
-    let (new_left, new_right) = (outwards(new_left), outwards(new_right));
-    let ends = [(Side::Left, gone_left, new_left), (Side::Right, gone_right, new_right)];
-    requests.replace_ends(name, ends);
-    true
-}
-
-/// No request names an element by its place, so what stands between a touched place and the nearer
-/// end is written anew. So many elements were there, and so many are kept on the two sides. False
-/// if none are: a list that is empty in between loses its time.
-fn rewrite_shorter_end(
-    requests: &mut Requests,
-    name: &Name,
-    list: &List,
-    had: usize,
-    (left, right): (usize, usize),
-) -> bool {
-    if left.max(right) == 0 {
-        return false;
-    }
-    if left >= right {
-        requests.rewrite_end(name, Side::Right, had - left, list.values_since(left).collect());
-    } else {
-        let values: Vec<&Bytes> = list.values().take(list.len() - right).collect();
-        requests.rewrite_end(name, Side::Left, had - right, outwards(values));
-    }
-    true
-}
-
-/// Elements of an end, from the middle on, as they are pushed.
-fn outwards(mut values: Vec<&Bytes>) -> Vec<&Bytes> {
-    values.reverse();
-    values
-}
-
 /// [`Replica::apply`].
 pub fn apply_with_difference<'u>(
     replica: &mut Replica,
@@ -548,6 +494,7 @@ pub fn anew(replica: &Replica, keys: &[(u32, Name)]) -> impl Iterator<Item = Own
 mod tests {
     use super::*;
     use crate::Transaction;
+    use crate::place::Side;
     use crate::replica::{Settings, ceiling_after};
     use crate::stamp::Region;
     use crate::stream::Id;
@@ -645,26 +592,56 @@ mod tests {
         }
     }
 
-    /// Of a long list that a peer has changed in its middle, only the shorter side is written anew.
+    /// The requests that follow from a write to a list of so many elements.
+    fn after_write(
+        element: impl Fn(u64) -> Bytes,
+        write: impl FnOnce(&mut Transaction, &Name),
+    ) -> Vec<OwnedRequest> {
+        let (mut one, mut two) = (replica(1), replica(2));
+        let name = Name::from(&b"key"[..]);
+        let unit = one.execute(NOW, |transaction| {
+            transaction.list_push(0, &name, Side::Right, (0..MANY).map(element).collect());
+        });
+        two.apply(NOW, &unit.unwrap().unwrap()).unwrap();
+        let mut difference = Difference::default();
+        let unit = one.execute(NOW, |transaction| write(transaction, &name)).unwrap().unwrap();
+        apply_with_difference(&mut two, NOW, &unit, &mut difference).unwrap();
+        difference.requests(&two)
+    }
+
     #[test]
-    fn a_change_in_the_middle_of_a_list_rewrites_the_shorter_side() {
+    fn a_change_in_the_middle_of_a_list_is_one_request() {
+        let at = 7;
+        let words = |requests: Vec<OwnedRequest>| -> Vec<String> {
+            let [request] = &requests[..] else { panic!("{requests:?}") };
+            request.args.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+        };
+        let removed = after_write(bytes, |transaction, key| transaction.list_remove(0, key, at));
+        assert_eq!(words(removed), ["LREM", "key", "1", "7"]);
+        let set = after_write(bytes, |transaction, key| transaction.list_set(0, key, at, bytes(9)));
+        assert_eq!(words(set), ["LSET", "key", "7", "9"]);
+        let inserted = after_write(bytes, |transaction, key| transaction.list_insert(0, key, at, bytes(9)));
+        assert_eq!(words(inserted), ["LINSERT", "key", "BEFORE", "7", "9"]);
+        // Elements of its value come before it.
+        let zeros_before = |number: u64| bytes(if number < 7 { 0 } else { number });
+        let removed = after_write(zeros_before, |transaction, key| transaction.list_remove(0, key, at - 1));
+        assert_eq!(words(removed), ["LREM", "key", "-1", "0"]);
+        let of_two = |number: u64| bytes(if number > 7 { 0 } else { number });
+        let inserted = after_write(of_two, |transaction, key| transaction.list_insert(0, key, 8, bytes(9)));
+        assert_eq!(words(inserted), ["LINSERT", "key", "AFTER", "7", "9"]);
+    }
+
+    /// Of a long list of equal elements that a peer has changed in its middle, only the shorter side
+    /// is written anew.
+    #[test]
+    fn a_change_among_equal_elements_rewrites_the_shorter_side() {
         type Write = fn(&mut Transaction, &Name, usize);
-        let writes: [Write; 3] = [
+        let writes: [Write; 2] = [
             |transaction, key, index| transaction.list_remove(0, key, index),
-            |transaction, key, index| transaction.list_set(0, key, index, bytes(7)),
             |transaction, key, index| transaction.list_insert(0, key, index, bytes(7)),
         ];
         for (write, index) in writes.into_iter().flat_map(|write| [(write, 3), (write, MANY as usize - 3)]) {
-            let (mut one, mut two) = (replica(1), replica(2));
-            let name = Name::from(&b"key"[..]);
-            let unit = one.execute(NOW, |transaction| {
-                transaction.list_push(0, &name, Side::Right, (0..MANY).map(|_| bytes(1)).collect());
-            });
-            two.apply(NOW, &unit.unwrap().unwrap()).unwrap();
-            let mut difference = Difference::default();
-            let unit = one.execute(NOW, |transaction| write(transaction, &name, index)).unwrap().unwrap();
-            apply_with_difference(&mut two, NOW, &unit, &mut difference).unwrap();
-            let requests = difference.requests(&two);
+            let requests = after_write(|_| bytes(1), |transaction, key| write(transaction, key, index));
             let words: usize = requests.iter().map(|request| request.args.len()).sum();
             assert!((5..12).contains(&words), "{requests:?}");
             assert!(requests.iter().all(|request| request.args[0] != b"DEL"), "{requests:?}");

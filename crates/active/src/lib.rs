@@ -55,6 +55,7 @@ mod evicted;
 mod items;
 mod keys;
 mod linear;
+mod list_difference;
 mod local;
 mod lost;
 mod others;

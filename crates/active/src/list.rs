@@ -142,9 +142,18 @@ impl List {
         self.items.iter().map(|item| (Place::new(item.steps()), item.shown()))
     }
 
+    /// The index of an element that is there; of others the one that it would have.
+    pub(crate) fn index(&self, place: &Place) -> Result<usize, usize> {
+        self.find(place.steps())
+    }
+
     /// Whether an element is there.
     pub(crate) fn has(&self, place: &Place) -> bool {
-        self.find(place.steps()).is_ok()
+        self.index(place).is_ok()
+    }
+
+    pub(crate) fn value(&self, index: usize) -> Option<&Bytes> {
+        self.items.get(index).map(Item::shown)
     }
 
     /// How many elements stand before all of these places, and how many behind.

@@ -246,6 +246,12 @@ impl Transaction<'_> {
         !is_ended && self.value(database, name).is_some_and(|value| value.has(element))
     }
 
+    /// Until when an element of a collection lives that shows.
+    pub(crate) fn time_of_element(&self, database: u32, name: &Name, element: &[u8]) -> Option<u64> {
+        let shown = self.value(database, name).filter(|_| self.shows(database, name, element));
+        shown.and_then(|value| value.time_of(element, &self.replica.settings.rules)).map(|(_, time)| time)
+    }
+
     /// What a write of a hash's field is to say that it saw of increments.
     fn seen_of_field(&self, database: u32, name: &Name, field: &[u8]) -> Vec<SeenTally> {
         self.seen_of(database, name, |value| match value {
@@ -284,9 +290,7 @@ impl Transaction<'_> {
     pub fn set_add(&mut self, database: u32, name: &Name, member: Bytes) {
         self.prepare(database, name);
         // A member that is there already keeps its time.
-        let shown = self.value(database, name).filter(|_| self.shows(database, name, &member));
-        let time = shown.and_then(|value| value.time_of(&member, &self.replica.settings.rules));
-        let time = time.map(|(_, time)| time);
+        let time = self.time_of_element(database, name, &member);
         let change = CellChange::Put { value: (), time, seen: Vec::new() };
         self.change(database, name, Change::Set(member, change));
     }
@@ -294,6 +298,17 @@ impl Transaction<'_> {
     pub fn set_remove(&mut self, database: u32, name: &Name, member: Bytes) {
         self.prepare(database, name);
         self.change(database, name, Change::Set(member, CellChange::Remove { seen: Vec::new() }));
+    }
+
+    /// SMOVE of a member that is there. It keeps its time where it was not yet.
+    pub fn set_move(&mut self, database: u32, from: &Name, to: &Name, member: Bytes) {
+        let time = self.time_of_element(database, from, &member);
+        let is_new = !self.shows(database, to, &member);
+        self.set_remove(database, from, member.clone());
+        self.set_add(database, to, member.clone());
+        if let Some(time) = time.filter(|_| is_new) {
+            self.set_live(database, to, member, Time::At(time));
+        }
     }
 
     pub fn set_live(&mut self, database: u32, name: &Name, member: Bytes, time: Time) {
@@ -403,7 +418,14 @@ impl Transaction<'_> {
         Some(id)
     }
 
-    /// XDEL and XTRIM.
+    /// XTRIM: what comes before the first entry that is kept.
+    pub fn stream_trim(&mut self, database: u32, name: &Name, first: Id) {
+        let Some(stream) = self.stream(database, name) else { return };
+        let gone: Vec<Id> = stream.entries().map(|(id, _)| id).take_while(|id| *id < first).collect();
+        gone.into_iter().for_each(|id| self.stream_remove(database, name, id));
+    }
+
+    /// XDEL.
     pub fn stream_remove(&mut self, database: u32, name: &Name, id: Id) {
         self.prepare(database, name);
         self.record_last_id(database, name);

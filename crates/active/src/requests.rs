@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Requests that bring a keyspace from one view of a key to another. Only elements that differ are
-//! touched; what no request can do that way (an entry in the middle of a stream or list, another
-//! type) is written anew.
+//! touched; what no request can do that way (an element in the middle of a list, another type) is
+//! written anew.
+//!
+//! An entry in the middle of a stream is XADD with its ID, which only Braid takes, and only from
+//! such requests.
 //!
 //! The two views may be of a part of a collection: of the elements that may differ.
 
@@ -20,11 +23,13 @@ const ELEMENTS: usize = 512;
 pub struct Requests {
     pub database: u32,
     pub all: Vec<Vec<Vec<u8>>>,
+    /// Streams with entries that come late are written anew, for others than Braid.
+    pub rewrites_streams: bool,
 }
 
 impl Requests {
     pub fn new(database: u32) -> Requests {
-        Requests { database, all: Vec::new() }
+        Requests { database, all: Vec::new(), rewrites_streams: false }
     }
 
     fn push(&mut self, words: &[&[u8]]) {
@@ -134,7 +139,8 @@ impl Requests {
                 let had: BTreeMap<Id, &Fields> = from.iter().map(|(id, fields)| (*id, fields)).collect();
                 let new = entries.iter().filter(|(id, fields)| had.get(id) != Some(&fields));
                 let new: Vec<&(Id, Fields)> = new.collect();
-                if new.iter().any(|(id, _)| id <= from_last) || last < from_last {
+                let is_late = new.iter().any(|(id, _)| id <= from_last);
+                if is_late && self.rewrites_streams || last < from_last {
                     return false;
                 }
                 self.add_entries(key, new.into_iter());
@@ -242,6 +248,21 @@ impl Requests {
             let values: Vec<Vec<&[u8]>> = new.iter().map(|value| vec![&value[..]]).collect();
             self.spread(&[push, key], &values);
         }
+    }
+
+    /// Gives an element of a list another value.
+    pub fn set_element(&mut self, key: &[u8], index: usize, value: &[u8]) {
+        self.push(&[b"LSET", key, index.to_string().as_bytes(), value]);
+    }
+
+    /// Inserts an element in a list, `BEFORE` or `AFTER` the first one of a value.
+    pub fn insert_element(&mut self, key: &[u8], side: &[u8], pivot: &[u8], value: &[u8]) {
+        self.push(&[b"LINSERT", key, side, pivot, value]);
+    }
+
+    /// Removes one element of a value from a list: the first one (`1`) or the last one (`-1`).
+    pub fn remove_element(&mut self, key: &[u8], count: &[u8], value: &[u8]) {
+        self.push(&[b"LREM", key, count, value]);
     }
 
     /// Writes a list's end anew, of so many elements; some are kept before or behind it.

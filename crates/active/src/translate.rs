@@ -22,12 +22,14 @@
 //!   `ZADD INCR`: increments add up
 //! - `DEL`, `UNLINK`, `FLUSHALL`, `FLUSHDB`
 //! - `EXPIRE`, `PEXPIRE`, `EXPIREAT`, `PEXPIREAT`, `PERSIST`
-//! - `HSET`, `HMSET`, `HSETNX`, `HDEL`, `SADD`, `SREM`, `ZADD` without conditions, `ZREM`
+//! - `HSET`, `HMSET`, `HSETNX`, `HDEL`, `HGETDEL`, `HSETEX` with nothing else than `PXAT` or
+//!   `KEEPTTL`, `SADD`, `SREM`, `SMOVE`, `ZADD` without conditions, `ZREM`
 //! - `HPEXPIREAT`, `HPERSIST` and those of sets and sorted sets, without conditions
 //! - `LPUSH`, `RPUSH`, `LPUSHX`, `RPUSHX`, `LPOP`, `RPOP`, `LREM`, `LTRIM`, `LSET`, `LINSERT`,
 //!   `LMOVE`, `RPOPLPUSH`
 //! - `PFADD`
-//! - `XADD` with an ID and nothing else, `XDEL`, `XSETID`, `XACK`, `XCLAIM`, `XGROUP`
+//! - `XADD` with an ID, and a trim only by `MINID =`, `XTRIM` likewise, `XDEL`, `XSETID`, `XACK`,
+//!   `XCLAIM`, `XGROUP`
 //! - [`EVICTED`], [`EXPIRED`]: what the keyspace has lost, not what a client has removed
 //! - `FUNCTION LOAD`, `DELETE`, `FLUSH`, `RESTORE`: [libraries](crate::libraries)
 //! - `SELECT`, `MULTI`, `EXEC`, `PING`, `PUBLISH`, `SPUBLISH`, `SCRIPT`: nothing

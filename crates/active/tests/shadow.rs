@@ -50,6 +50,8 @@ fn replica(region: u8) -> Replica {
 struct Server {
     /// Its clock is so far ahead.
     skew: u64,
+    /// Its keyspace cannot insert an entry in a stream.
+    rewrites_streams: bool,
     shadow: Replica,
     keyspace: Replica,
     /// Own units that the other has not got yet.
@@ -58,7 +60,7 @@ struct Server {
 
 impl Server {
     fn new(region: u8) -> Server {
-        Server { skew: 0, shadow: replica(region), keyspace: replica(region), units: Vec::new() }
+        Server { skew: 0, rewrites_streams: false, shadow: replica(region), keyspace: replica(region), units: Vec::new() }
     }
 
     /// The keyspace ends what has come to its end, of the keys that `is_meant` names.
@@ -145,6 +147,7 @@ impl Server {
 
     fn take(&mut self, now: u64, units: &[Unit]) {
         let mut difference = Difference::default();
+        difference.rewrites_streams = self.rewrites_streams;
         for unit in units {
             let applied = apply_with_difference(&mut self.shadow, now, unit, &mut difference);
             assert_ne!(applied, Ok(Applied::Early(unit.previous)));
@@ -161,7 +164,7 @@ fn command(random: &mut fastrand::Rng, now: u64) -> String {
     let until = if random.bool() { soon } else { NOW + 1_000_000 + u64::from(two) };
     let kind = *random.choice(b"shtzlx").expect("letters") as char;
     let group = *random.choice(b"gk").expect("letters") as char;
-    match random.u8(0..40) {
+    match random.u8(0..46) {
         0 => format!("SET s{key} {one}"),
         1 => format!("SET s{key} {one} PXAT {until}"),
         2 => format!("INCRBY s{key} {one}"),
@@ -180,7 +183,7 @@ fn command(random: &mut fastrand::Rng, now: u64) -> String {
         15 => format!("RPOP l{key} 2"),
         16 | 17 => format!("PEXPIREAT {kind}{key} {until}"),
         18 => format!("PERSIST {kind}{key}"),
-        19 => format!("XADD x{key} {}-{} f v", NOW + random.u64(0..1_000_000), random.u64(0..64)),
+        19 => format!("XADD x{key} {} f v", new_id(random)),
         20 => format!("HPEXPIREAT h{key} {until} FIELDS 1 f{one}"),
         21 => format!("SPEXPIREAT t{key} {until} MEMBERS 1 {one}"),
         22 => format!("ZPEXPIREAT z{key} {until} MEMBERS 1 {one}"),
@@ -195,8 +198,18 @@ fn command(random: &mut fastrand::Rng, now: u64) -> String {
         29 => format!("SET s{key} {one} KEEPTTL"),
         30 => format!("XGROUP DELCONSUMER x{key} {group} c{one}"),
         31 => format!("SADD s{key} {one}"),
+        32 => format!("SMOVE t{key} t{} {one}", random.usize(0..3)),
+        33 => format!("HGETDEL h{key} FIELDS 2 f{one} f{two}"),
+        34 => format!("HSETEX h{key} PXAT {until} FIELDS 2 f{one} {two} f{two} {one}"),
+        35 => format!("HSETEX h{key} KEEPTTL FIELDS 1 f{one} {two}"),
+        36 => format!("XTRIM x{key} MINID = -"),
+        37 => format!("XADD x{key} MINID = - {} f v", new_id(random)),
         _ => list_command(random, key, one, two),
     }
+}
+
+fn new_id(random: &mut fastrand::Rng) -> String {
+    format!("{}-{}", NOW + random.u64(0..1_000_000), random.u64(0..64))
 }
 
 /// Values are few, so most are there several times.
@@ -225,6 +238,7 @@ fn keyspaces_follow_their_shadows() {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut servers = [Server::new(1), Server::new(2)];
         servers[random.usize(0..2)].skew = random.u64(0..10);
+        servers[1].rewrites_streams = random.bool();
         for step in 0..80 {
             let now = NOW + step;
             let who = random.usize(0..2);
@@ -321,6 +335,15 @@ fn fits(server: &Server, line: &str) -> bool {
     let key = line.split(' ').nth(1).unwrap_or_default();
     let view = server.keyspace.view(0, key.as_bytes());
     match line.split(' ').next() {
+        Some("SMOVE") => {
+            let words: Vec<&str> = line.split(' ').collect();
+            let has = |view: &Option<View>| match view {
+                Some(View::Set(members)) => members.iter().any(|(one, _)| &one[..] == words[3].as_bytes()),
+                _ => false,
+            };
+            words[1] != words[2] && has(&view)
+        }
+        Some("HGETDEL") => view.is_some(),
         Some("SADD" | "SREM") => view.is_none_or(|view| matches!(view, View::Set(_))),
         Some("INCRBY") => view.is_none_or(|view| match view {
             View::String(text) => text.iter().all(u8::is_ascii_digit),
@@ -352,7 +375,7 @@ fn fits(server: &Server, line: &str) -> bool {
             }
         }
         Some("XADD") => {
-            let id = line.split(' ').nth(2).unwrap_or_default();
+            let id = line.split(' ').nth(if line.contains("MINID") { 4 } else { 2 }).unwrap_or_default();
             let (ms, sequence) = id.split_once('-').unwrap_or_default();
             let id = (ms.parse::<u64>().unwrap_or(0), sequence.parse::<u64>().unwrap_or(0));
             match view {

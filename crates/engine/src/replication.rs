@@ -34,7 +34,7 @@ mod siblings;
 mod throttle;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use braid_clients::attention::FEW_REPLICAS;
 use braid_clients::{ClientRecord, Message, client_flags};
@@ -68,6 +68,11 @@ impl Engine {
     pub fn attach_replica(&self, session: &mut Session, position: Option<&Position<'_>>, now_ms: i64) {
         let wish = session.replica_options.take().map(|wish| *wish).unwrap_or_default();
         let is_told = position.is_some();
+        // What is in the backlog may be for Braid alone.
+        let is_first_other = self.active.is_some()
+            && !(wish.keepalive || wish.rdb_only)
+            && !self.replication.has_other_replicas.swap(true, SeqCst);
+        let position = position.filter(|_| !is_first_other);
         let replica = Arc::new(Replica::new(Arc::clone(&session.record), wish, is_told, now_ms));
         session.record.set_flag(client_flags::REPLICA, true);
         session.replica = Some(Arc::clone(&replica));

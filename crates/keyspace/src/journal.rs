@@ -83,9 +83,11 @@ impl Txn<'_> {
         self.keyspace().settings.journals.load(Relaxed) != 0 && !self.context.unjournalled
     }
 
-    /// Whether increments are journalled as such, also where their sum would be simpler to repeat.
-    pub fn journals_increments(&self) -> bool {
-        self.keyspace().settings.tells_losses.load(Relaxed)
+    /// Whether other servers write as well, and merge what is journalled. Increments are journalled
+    /// as such then, also where their sum would be simpler to repeat, and changes of a part of a
+    /// collection name its elements: to compare the whole with what there was takes long.
+    pub fn journals_for_peers(&self) -> bool {
+        self.keyspace().settings.tells_losses.load(Relaxed) && self.journals()
     }
 
     /// Prefetches the journal's memory for a change that will be journalled soon.
@@ -137,7 +139,7 @@ impl Txn<'_> {
     /// servers write as well, its arguments are journalled all the same, as the addition counts
     /// against removals elsewhere that have not seen it.
     pub fn journal_addition(&mut self) {
-        if self.keyspace().settings.tells_losses.load(Relaxed) && self.journals() {
+        if self.journals_for_peers() {
             self.context.journal.unit.set_addition();
         }
     }

@@ -46,6 +46,8 @@ pub struct Replication {
     pub asked_at: AtomicU64,
     /// They must be asked again.
     pub asks_soon: AtomicBool,
+    /// Servers other than Braid replicate this one, or have done so. Only where it is active-active.
+    pub has_other_replicas: AtomicBool,
     /// Who reads the journal, as bits. While this server is a replica its own commands are not
     /// journalled, though the journal is read.
     pub journal_uses: AtomicU8,
@@ -107,6 +109,7 @@ impl Default for Replication {
             throttled: AtomicU64::new(0),
             sent_bytes: AtomicU64::new(0),
             asks_soon: AtomicBool::new(false),
+            has_other_replicas: AtomicBool::new(false),
             asked_at: AtomicU64::new(0),
             journal_uses: AtomicU8::new(0),
             loops: Mutex::default(),

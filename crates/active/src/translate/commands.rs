@@ -221,7 +221,7 @@ impl<'a> Call<'_, '_, 'a> {
     }
 
     /// Members after `FIELDS count` or `MEMBERS count` at an index.
-    fn members(&self, index: usize) -> Result<&[&[u8]], Reason> {
+    fn members(&self, index: usize) -> Result<&'a [&'a [u8]], Reason> {
         let word = self.arg(index)?;
         match word.eq_ignore_ascii_case(b"FIELDS") || word.eq_ignore_ascii_case(b"MEMBERS") {
             true => self.args.get(index + 2..).ok_or(Reason::Malformed),
@@ -242,6 +242,12 @@ impl<'a> Call<'_, '_, 'a> {
             b"HDEL" => {
                 rest.iter().for_each(|field| self.transaction.hash_remove(database, &key, boxed(field)))
             }
+            b"HSETEX" => return self.set_fields(),
+            b"HGETDEL" => {
+                for field in self.members(1)? {
+                    self.transaction.hash_remove(database, &key, boxed(field));
+                }
+            }
             b"HINCRBY" | b"HINCRBYFLOAT" => {
                 let by = Amount::parse(self.arg(2)?).ok_or(Reason::WrongType)?;
                 let field = boxed(self.arg(1)?);
@@ -251,16 +257,19 @@ impl<'a> Call<'_, '_, 'a> {
             }
             b"HPEXPIREAT" | b"SPEXPIREAT" | b"ZPEXPIREAT" => {
                 let time = Time::At(time(self.arg(1)?, 1)?);
-                let members: Vec<Bytes> = self.members(2)?.iter().map(|one| boxed(one)).collect();
-                members.into_iter().for_each(|member| self.element_lives(name, member, time));
+                self.members(2)?.iter().for_each(|member| self.element_lives(name, boxed(member), time));
             }
             b"HPERSIST" | b"SPERSIST" | b"ZPERSIST" => {
-                let members: Vec<Bytes> = self.members(1)?.iter().map(|one| boxed(one)).collect();
-                members.into_iter().for_each(|member| self.element_lives(name, member, Time::Never));
+                let members = self.members(1)?;
+                members.iter().for_each(|member| self.element_lives(name, boxed(member), Time::Never));
             }
             b"SADD" => rest.iter().for_each(|member| self.transaction.set_add(database, &key, boxed(member))),
             b"SREM" => {
                 rest.iter().for_each(|member| self.transaction.set_remove(database, &key, boxed(member)))
+            }
+            b"SMOVE" => {
+                let (to, member) = (Name::from(self.arg(1)?), boxed(self.arg(2)?));
+                self.transaction.set_move(database, &key, &to, member);
             }
             b"ZADD" => return self.add_to_sorted_set(rest),
             b"ZREM" => {
@@ -269,6 +278,29 @@ impl<'a> Call<'_, '_, 'a> {
             }
             b"ZINCRBY" => return self.increment_score(self.args.get(1), self.args.get(2)),
             _ => return Err(Reason::Unknown),
+        }
+        Ok(())
+    }
+
+    /// HSETEX as journals have it: without conditions, and with a time of the clock.
+    fn set_fields(&mut self) -> Outcome {
+        let (database, key) = (self.database, self.key.clone());
+        let option = self.arg(1)?.to_ascii_uppercase();
+        let (until, used) = match &option[..] {
+            b"PXAT" => (Some(time(self.arg(2)?, 1)?), 2),
+            b"KEEPTTL" => (None, 1),
+            _ => (None, 0),
+        };
+        let pairs = self.members(used + 1)?;
+        if pairs.len() % 2 == 1 {
+            return Err(Reason::Malformed);
+        }
+        for pair in pairs.chunks_exact(2) {
+            let until = match &option[..] {
+                b"KEEPTTL" => self.transaction.time_of_element(database, &key, pair[0]),
+                _ => until,
+            };
+            self.transaction.hash_set(database, &key, boxed(pair[0]), boxed(pair[1]), until);
         }
         Ok(())
     }
@@ -315,12 +347,22 @@ impl<'a> Call<'_, '_, 'a> {
                 self.transaction.stream_set_id(database, &key, id);
             }
             b"XADD" => {
-                let id = id(self.arg(1)?)?;
-                let fields: Vec<Bytes> = self.args[2..].iter().map(|field| boxed(field)).collect();
+                let first = self.first_kept()?;
+                let entry = &self.args[if first.is_some() { 4 } else { 1 }..];
+                let Some((id_text, fields)) = entry.split_first() else { return Err(Reason::Malformed) };
+                let id = id(id_text)?;
+                let fields: Vec<Bytes> = fields.iter().map(|field| boxed(field)).collect();
                 if fields.is_empty() || fields.len() % 2 == 1 {
                     return Err(Reason::Unknown);
                 }
                 self.transaction.stream_add(database, &key, Some(id), fields.into());
+                if let Some(first) = first {
+                    self.transaction.stream_trim(database, &key, first);
+                }
+            }
+            b"XTRIM" => {
+                let first = self.first_kept()?.ok_or(Reason::Unknown)?;
+                self.transaction.stream_trim(database, &key, first);
             }
             b"XDEL" => {
                 for one in &self.args[1..] {
@@ -344,6 +386,17 @@ impl<'a> Call<'_, '_, 'a> {
             _ => return Err(Reason::Unknown),
         }
         Ok(())
+    }
+
+    /// The ID of the first entry that `MINID = ID` keeps, if that comes after the key.
+    fn first_kept(&self) -> Result<Option<Id>, Reason> {
+        if !self.arg(1)?.eq_ignore_ascii_case(b"MINID") {
+            return Ok(None);
+        }
+        match self.arg(2)? {
+            b"=" => id(self.arg(3)?).map(Some),
+            _ => Err(Reason::Unknown),
+        }
     }
 
     /// `XCLAIM key group consumer 0 id TIME ms RETRYCOUNT count FORCE JUSTID LASTID id`, as

@@ -35,7 +35,7 @@ pub struct ReplicaOptions {
     pub psync2: bool,
     /// It takes everything compressed ([`crate::blocks`]).
     pub compressed: bool,
-    /// It does not count empty lines of the stream ([`KEEPALIVE`]).
+    /// It does not count empty lines of the stream ([`KEEPALIVE`]): it is Braid.
     pub keepalive: bool,
     /// It serves full syncs to other replicas ([`SIBLING`]).
     pub sibling: bool,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What is done with the world stopped: what peers bring, and keys that are read from the keyspace.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::{Duration, Instant};
 
 use braid_active::difference::{
@@ -348,6 +348,7 @@ impl Thread<'_> {
             self.in_world(|thread, txn| {
                 let start = Instant::now();
                 let goes_on = || start.elapsed() < APPLY;
+                pieces.rewrites_streams = thread.engine.replication.has_other_replicas.load(SeqCst);
                 thread.run_requests(txn, |replica, run| is_over = pieces.run(replica, run, goes_on));
             });
         }
@@ -367,6 +368,7 @@ impl Thread<'_> {
     ) -> Merged {
         let now_ms = unix_ms() as u64;
         let mut difference = Difference::default();
+        difference.rewrites_streams = self.engine.replication.has_other_replicas.load(SeqCst);
         let outcome = work(self, now_ms, &mut difference);
         let touches_libraries = difference.touches_libraries;
         self.run_requests(txn, |replica, run| difference.finish(replica, run));

@@ -34,6 +34,7 @@ pub fn geoadd(call: &mut Call) -> CommandResult {
     }
     journal_in_decimal(call, (first..args.len()).filter(|index| (index - first) % 3 < 2));
     let done = sorted_set::put(call, args[1], rule, &pairs)?;
+    sorted_set::journal_added(call, args[1], rule, &pairs, &done);
     let count = done.added + if counts_changes { done.updated } else { 0 };
     call.reply.integer(count as i64);
     Ok(())

@@ -122,7 +122,7 @@ pub(super) fn hincrbyfloat(call: &mut Call) -> CommandResult {
     sum.map_err(CommandError::text)?;
     // Other servers may add floats differently.
     match expires {
-        _ if call.keyspace.journals_increments() => {}
+        _ if call.keyspace.journals_for_peers() => {}
         true => call.keyspace.journal_as(&[b"HSETEX", key, b"KEEPTTL", b"FIELDS", b"1", field, &text]),
         false => call.keyspace.journal_as(&[b"HSET", key, field, &text]),
     }

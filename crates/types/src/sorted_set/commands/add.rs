@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! ZADD and ZINCRBY, and the storing of members that GEOADD shares.
 
+use braid_base::number;
 use braid_engine::Call;
 use braid_keyspace::Event;
 use braid_spec::{CommandError, CommandResult};
@@ -15,26 +16,35 @@ pub(crate) type Pairs<'a> = SmallVec<[(f64, &'a [u8]); 8]>;
 
 /// The result of [`put`].
 #[derive(Default)]
-pub(crate) struct Put {
+pub(crate) struct Put<'a> {
     pub added: usize,
     pub updated: usize,
     /// Members that lost nothing but their expiry: changes, but none that CH counts.
     pub persisted: usize,
     /// The score of the last member, unless the rule forbade the change.
     pub score: Option<f64>,
+    /// Those of the members that have changed, if peers are to be told them.
+    changed: Pairs<'a>,
+}
+
+impl Put<'_> {
+    fn has_changed(&self) -> bool {
+        self.added + self.updated + self.persisted > 0
+    }
 }
 
 const NOT_A_NUMBER: &str = "ERR resulting score is not a number (NaN)";
 
 /// Stores members in the sorted set at a key, which is created unless the rule is to change
 /// existing members only.
-pub(crate) fn put(
+pub(crate) fn put<'a>(
     call: &mut Call,
     key: &[u8],
     rule: AddRule,
-    pairs: &[(f64, &[u8])],
-) -> Result<Put, CommandError> {
+    pairs: &[(f64, &'a [u8])],
+) -> Result<Put<'a>, CommandError> {
     let (limits, now) = (call.engine.sorted_set_limits(), call.now());
+    let names_changed = call.keyspace.journals_for_peers();
     let mut done = Put::default();
     let set = if rule.only_existing {
         match call.keyspace.write_as::<SortedSet>(key)? {
@@ -49,7 +59,13 @@ pub(crate) fn put(
     set.expect(pairs.len(), &limits);
     let mut result = Ok(());
     for (score, member) in pairs {
-        done.score = match set.add(member, *score, rule, &limits) {
+        let added = set.add(member, *score, rule, &limits);
+        if let Added::Added(score) | Added::Updated(score) | Added::Persisted(score) = added
+            && names_changed
+        {
+            done.changed.push((score, member));
+        }
+        done.score = match added {
             Added::Added(score) => {
                 done.added += 1;
                 Some(score)
@@ -123,7 +139,11 @@ pub fn zadd(call: &mut Call) -> CommandResult {
     }
     journal_in_decimal(call, (first..args.len()).step_by(2));
     let done = put(call, args[1], rule, &pairs)?;
-    note_addition(call, rule, &done);
+    let by = rule.increment.then(|| pairs[0].0);
+    match (AddRule { increment: rule.increment, ..AddRule::default() }) == rule {
+        true => note_addition(call, &done),
+        false => journal_changed(call, args[1], &done, by),
+    }
     if rule.increment {
         reply_score(call, done.score);
     } else {
@@ -143,17 +163,51 @@ pub fn zincrby(call: &mut Call) -> CommandResult {
     let rule = AddRule { increment: true, ..AddRule::default() };
     journal_in_decimal(call, [2]);
     let done = put(call, args[1], rule, &[(by, args[3])])?;
-    note_addition(call, rule, &done);
+    note_addition(call, &done);
     reply_score(call, done.score);
     Ok(())
 }
 
-/// Members that had their scores already were added, unless that was up to a condition.
-fn note_addition(call: &mut Call, rule: AddRule, done: &Put) {
-    let has_changed = done.added + done.updated + done.persisted > 0;
-    if !has_changed && (AddRule { increment: rule.increment, ..AddRule::default() }) == rule {
+/// Members that had their scores already were added as well; that was not up to a condition.
+fn note_addition(call: &mut Call, done: &Put) {
+    if !done.has_changed() {
         call.keyspace.journal_addition();
     }
+}
+
+/// Where peers are told which members have changed: those that a condition has let, or what was
+/// added to the score of one.
+fn journal_changed(call: &mut Call, key: &[u8], done: &Put, by: Option<f64>) {
+    match (by, done.changed.first()) {
+        (Some(by), Some((_, member))) => {
+            let text = score_text(by);
+            call.keyspace.journal_as(&[b"ZINCRBY", key, &text, member]);
+        }
+        _ => journal_scores(call, key, &done.changed),
+    }
+}
+
+fn score_text(score: f64) -> Vec<u8> {
+    let mut text = Vec::new();
+    number::format_f64_shortest(&mut text, score);
+    text
+}
+
+/// Where peers are told which members were added: all that were to be, unless a condition has kept
+/// some back.
+pub(crate) fn journal_added(call: &mut Call, key: &[u8], rule: AddRule, pairs: &[(f64, &[u8])], done: &Put) {
+    journal_scores(call, key, if rule == AddRule::default() { pairs } else { &done.changed });
+}
+
+/// Where peers are told them: journals members and their scores in place of the present command.
+fn journal_scores(call: &mut Call, key: &[u8], pairs: &[(f64, &[u8])]) {
+    if pairs.is_empty() || !call.keyspace.journals_for_peers() {
+        return;
+    }
+    let scores: Vec<Vec<u8>> = pairs.iter().map(|(score, _)| score_text(*score)).collect();
+    let texts = scores.iter().zip(pairs).flat_map(|(score, (_, member))| [&score[..], member]);
+    let args: Vec<&[u8]> = [b"ZADD", key].into_iter().chain(texts).collect();
+    call.keyspace.journal_as(&args);
 }
 
 fn reply_score(call: &mut Call, score: Option<f64>) {

@@ -4,13 +4,14 @@
 //! Each body serves twice: for the client that calls it, and, when one of its keys was filled, for
 //! the client that waits ([`braid_engine::blocking`]). It changes nothing before [`Call::claim`].
 
+use braid_containers::listpack::Element;
 use braid_engine::Call;
 use braid_engine::blocking::Wait;
 use braid_keyspace::object::ObjectType;
 use braid_keyspace::txn::WrongType;
 use braid_spec::CommandResult;
 
-use super::remove::{End, MultiplePop, journal_take, pop, pop_name, popped};
+use super::remove::{End, MultiplePop, Removed, journal_take, pop, pop_name, popped};
 use super::{Layout, change};
 use crate::collection;
 use crate::sorted_set::SortedSet;
@@ -37,12 +38,13 @@ fn pop_one(call: &mut Call, end: End) -> CommandResult {
         return call.wait(Wait::new(SortedSet::TYPE, keys, deadline));
     };
     if call.claim() {
-        let reply = &mut *call.reply;
+        let (reply, mut removed) = (&mut *call.reply, Removed::of(call.keyspace));
         reply.array(3);
         reply.bulk(key);
         change(call.keyspace, popped(end), key, |set| {
-            let mut entry = |member: braid_containers::listpack::Element<'_>, score| {
+            let mut entry = |member: Element<'_>, score| {
                 Layout::Flat.entry(reply, member, score);
+                removed.note(member);
             };
             match end {
                 End::Lowest => set.pop_min(1, &mut entry),
@@ -50,7 +52,9 @@ fn pop_one(call: &mut Call, end: End) -> CommandResult {
             };
             ((), true)
         })?;
-        call.keyspace.journal_as(&[pop_name(end), key]);
+        if !removed.journal(call.keyspace, key) {
+            call.keyspace.journal_as(&[pop_name(end), key]);
+        }
     }
     Ok(())
 }
@@ -62,13 +66,13 @@ pub fn bzmpop(call: &mut Call) -> CommandResult {
         return call.wait(Wait::new(SortedSet::TYPE, keys, deadline));
     };
     if call.claim() {
-        let reply = &mut *call.reply;
+        let (reply, mut removed) = (&mut *call.reply, Removed::of(call.keyspace));
         reply.array(2);
         reply.bulk(key);
-        let removed = change(call.keyspace, popped(end), key, |set| {
-            (pop(reply, set, end, count, Layout::Pairs), true)
+        let popped = change(call.keyspace, popped(end), key, |set| {
+            (pop(reply, set, end, count, Layout::Pairs, &mut removed), true)
         })?;
-        journal_take(call.keyspace, key, end, removed.unwrap_or(count));
+        journal_take(call.keyspace, key, end, removed, popped.unwrap_or(count));
     }
     Ok(())
 }

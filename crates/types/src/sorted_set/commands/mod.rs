@@ -26,7 +26,7 @@ use braid_resp::reply::{Protocol, ReplyBuffer};
 use crate::collection::purge;
 use crate::sorted_set::{SortedSet, View};
 
-pub(crate) use add::{Pairs, put};
+pub(crate) use add::{Pairs, journal_added, put};
 pub use member_expiry::MEMBER_EXPIRY;
 pub use rows::COMMANDS;
 

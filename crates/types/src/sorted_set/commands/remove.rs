@@ -2,6 +2,7 @@
 //! Commands that remove members: ZREM, ZREMRANGEBY..., ZPOPMIN, ZPOPMAX, ZMPOP.
 
 use braid_base::number;
+use braid_containers::listpack::Element;
 use braid_engine::Call;
 use braid_keyspace::{Event, Txn, journal_as};
 use braid_resp::reply::{Protocol, ReplyBuffer};
@@ -39,12 +40,13 @@ pub fn zremrangebylex(call: &mut Call) -> CommandResult {
 }
 
 fn remove_range(call: &mut Call, selector: &Selector<'_>) -> CommandResult {
-    let now = call.now();
+    let (now, mut removed_members) = (call.now(), Removed::of(call.keyspace));
     let removed = change(call.keyspace, Event::zset(call.command.spec.name), call.args[1], |set| {
         let ranks = selector.ranks(&set.view(now), false);
-        let removed = set.remove_ranks(ranks, |_, _| ());
+        let removed = set.remove_ranks(ranks, |member, _| removed_members.note(member));
         (removed, removed > 0)
     })?;
+    removed_members.journal(call.keyspace, call.args[1]);
     call.reply.integer(removed.unwrap_or(0) as i64);
     Ok(())
 }
@@ -66,9 +68,41 @@ pub(super) fn pop_name(end: End) -> &'static [u8] {
     if end == End::Lowest { b"ZPOPMIN" } else { b"ZPOPMAX" }
 }
 
+/// Members that a command has removed which does not name them. Peers are told their names: they
+/// may have other members, of which others come first.
+pub(super) struct Removed {
+    /// There are peers.
+    is_told: bool,
+    names: Vec<Vec<u8>>,
+}
+
+impl Removed {
+    pub fn of(keyspace: &Txn<'_>) -> Removed {
+        Removed { is_told: keyspace.journals_for_peers(), names: Vec::new() }
+    }
+
+    pub fn note(&mut self, member: Element<'_>) {
+        if self.is_told {
+            self.names.push(member.to_vec());
+        }
+    }
+
+    /// Journals their removal in place of the present command; false if it is to be journalled
+    /// otherwise.
+    pub fn journal(self, keyspace: &mut Txn<'_>, key: &[u8]) -> bool {
+        if !self.names.is_empty() {
+            let names = self.names.iter().map(Vec::as_slice);
+            keyspace.journal_as(&[b"ZREM", key].into_iter().chain(names).collect::<Vec<_>>());
+        }
+        self.is_told
+    }
+}
+
 /// Journals a pop from the first of several sorted sets as a pop from that one.
-pub(super) fn journal_take(keyspace: &mut Txn<'_>, key: &[u8], end: End, count: usize) {
-    journal_as!(keyspace, pop_name(end), key, i64::try_from(count).unwrap_or(i64::MAX));
+pub(super) fn journal_take(keyspace: &mut Txn<'_>, key: &[u8], end: End, removed: Removed, count: usize) {
+    if !removed.journal(keyspace, key) {
+        journal_as!(keyspace, pop_name(end), key, i64::try_from(count).unwrap_or(i64::MAX));
+    }
 }
 
 /// Removes up to `count` members and replies with them, including the header; returns their number.
@@ -78,12 +112,17 @@ pub(super) fn pop(
     end: End,
     count: usize,
     layout: Layout,
+    removed: &mut Removed,
 ) -> usize {
     let count = count.min(set.len());
     layout.header(reply, count);
+    let mut entry = |member: Element<'_>, score| {
+        layout.entry(reply, member, score);
+        removed.note(member);
+    };
     match end {
-        End::Lowest => set.pop_min(count, |member, score| layout.entry(reply, member, score)),
-        End::Highest => set.pop_max(count, |member, score| layout.entry(reply, member, score)),
+        End::Lowest => set.pop_min(count, &mut entry),
+        End::Highest => set.pop_max(count, &mut entry),
     }
 }
 
@@ -108,11 +147,12 @@ fn pop_from_one(call: &mut Call, end: End) -> CommandResult {
         Protocol::Resp3 if args.len() == 3 => Layout::Pairs,
         _ => Layout::Flat,
     };
-    let reply = &mut *call.reply;
+    let (reply, mut removed) = (&mut *call.reply, Removed::of(call.keyspace));
     let found = change(call.keyspace, popped(end), args[1], |set| {
-        let removed = pop(reply, set, end, count, layout);
-        ((), removed > 0)
+        let count = pop(reply, set, end, count, layout, &mut removed);
+        ((), count > 0)
     })?;
+    removed.journal(call.keyspace, args[1]);
     if found.is_none() {
         call.reply.array(0);
     }
@@ -162,18 +202,17 @@ impl<'a> MultiplePop<'a> {
 pub fn zmpop(call: &mut Call) -> CommandResult {
     let MultiplePop { keys, end, count } = MultiplePop::parse(call.args, 1)?;
     for key in keys {
-        let reply = &mut *call.reply;
-        let removed = change(call.keyspace, popped(end), key, |set| {
+        let (reply, mut removed) = (&mut *call.reply, Removed::of(call.keyspace));
+        let count = change(call.keyspace, popped(end), key, |set| {
             if set.is_empty() {
                 return (0, false);
             }
             reply.array(2);
             reply.bulk(key);
-            let removed = pop(reply, set, end, count, Layout::Pairs);
-            (removed, true)
+            (pop(reply, set, end, count, Layout::Pairs, &mut removed), true)
         })?;
-        if let Some(removed) = removed.filter(|removed| *removed > 0) {
-            journal_take(call.keyspace, key, end, removed);
+        if let Some(count) = count.filter(|count| *count > 0) {
+            journal_take(call.keyspace, key, end, removed, count);
             return Ok(());
         }
     }

@@ -3,12 +3,12 @@
 
 use braid_base::number;
 use braid_engine::{Call, Engine};
-use braid_keyspace::{Event, journal_as};
+use braid_keyspace::{Event, Txn};
 use braid_spec::{CommandError, CommandResult};
 use smallvec::SmallVec;
 
 use super::{ID_LEN_MAX, invalid_id, reply_id, strict_id};
-use crate::stream::{AppendError, BlockLimits, IdError, IdRequest, Stream, StreamId, Trim};
+use crate::stream::{AppendError, BlockLimits, IdError, IdRequest, Log, Stream, StreamId, Trim};
 
 /// The options common to XADD and XTRIM.
 #[derive(Default)]
@@ -147,15 +147,21 @@ pub fn xadd(call: &mut Call) -> CommandResult {
     let request = region
         .and_then(|region| StreamId::next_of_region(stream.log().last_id(), now, region))
         .map_or(request, IdRequest::Explicit);
-    match append(stream, request, now, &pairs, &limits) {
+    let added = match request {
+        // A peer's entry, which comes late.
+        IdRequest::Explicit(id) if call.session.is_replay && id <= stream.log().last_id() => {
+            stream.insert(id, &pairs, &limits).map(|()| id).map_err(refusal)
+        }
+        _ => append(stream, request, now, &pairs, &limits),
+    };
+    match added {
         Ok(id) => {
-            let trimmed = options.trim(stream) > 0;
-            let len = stream.log().len();
+            let kept = (options.trim(stream) > 0).then(|| Kept::of(stream.log()));
             call.keyspace.changed(Event::stream("xadd"), args[1]);
             if call.keyspace.journals() {
-                journal_add(call, id, trimmed.then_some(len), fields);
+                journal_add(call, id, kept, fields);
             }
-            if trimmed {
+            if kept.is_some() {
                 call.keyspace.notify(Event::stream("xtrim"), args[1]);
             }
             reply_id(call.reply, id);
@@ -171,13 +177,37 @@ pub fn xadd(call: &mut Call) -> CommandResult {
     }
 }
 
-/// Journals an entry with the ID that was generated, and an approximate trim with the exact `len`.
-fn journal_add(call: &mut Call, id: StreamId, len: Option<u64>, fields: &[&[u8]]) {
-    let (id, mut buffer) = (id.to_string(), itoa::Buffer::new());
-    let mut args: Vec<&[u8]> = vec![b"XADD", call.args[1]];
-    if let Some(len) = len {
-        args.extend([&b"MAXLEN"[..], b"=", buffer.format(len).as_bytes()]);
+/// What a trim has left.
+#[derive(Clone, Copy)]
+struct Kept {
+    len: u64,
+    /// All entries have this ID or a greater one, and all that went a lower one.
+    from: Option<StreamId>,
+}
+
+impl Kept {
+    fn of(log: &Log) -> Kept {
+        let from = if log.is_empty() { log.last_id().next() } else { Some(log.first_id()) };
+        Kept { len: log.len(), from }
     }
+
+    /// The exact trim that does the same. Peers may have other entries, so that for them a length
+    /// says nothing.
+    fn words(self, keyspace: &Txn<'_>) -> [Vec<u8>; 3] {
+        let (word, bound) = match self.from.filter(|_| keyspace.journals_for_peers()) {
+            Some(from) => ("MINID", from.to_string()),
+            None => ("MAXLEN", self.len.to_string()),
+        };
+        [word.into(), b"=".into(), bound.into()]
+    }
+}
+
+/// Journals an entry with the ID that was generated, and an approximate trim with what it has left.
+fn journal_add(call: &mut Call, id: StreamId, kept: Option<Kept>, fields: &[&[u8]]) {
+    let id = id.to_string();
+    let trim = kept.map(|kept| kept.words(call.keyspace));
+    let mut args: Vec<&[u8]> = vec![b"XADD", call.args[1]];
+    args.extend(trim.iter().flatten().map(Vec::as_slice));
     args.push(id.as_bytes());
     args.extend(fields);
     call.keyspace.journal_as(&args);
@@ -191,36 +221,39 @@ fn append(
     limits: &BlockLimits,
 ) -> Result<StreamId, CommandError> {
     let exhausted = "ERR The stream has exhausted the last possible ID, unable to add more items";
-    let not_greater = "ERR The ID specified in XADD is equal or smaller than the target stream top item";
     let last = stream.log().last_id();
     if last == StreamId::MAX {
         return Err(CommandError::text(exhausted));
     }
-    let id = StreamId::for_entry(request, last, now).map_err(|error| {
-        CommandError::text(match error {
-            IdError::NotGreater => not_greater,
-            IdError::Exhausted => exhausted,
-        })
+    let id = StreamId::for_entry(request, last, now).map_err(|error| match error {
+        IdError::NotGreater => refusal(AppendError::IdNotGreater),
+        IdError::Exhausted => CommandError::text(exhausted),
     })?;
-    stream.log_mut().append(id, pairs, limits).map_err(|error| {
-        CommandError::text(match error {
-            AppendError::IdNotGreater => not_greater,
-            AppendError::TooLarge => "ERR Elements are too large to be stored",
-        })
-    })?;
+    stream.log_mut().append(id, pairs, limits).map_err(refusal)?;
     Ok(id)
+}
+
+fn refusal(error: AppendError) -> CommandError {
+    CommandError::text(match error {
+        AppendError::IdNotGreater => {
+            "ERR The ID specified in XADD is equal or smaller than the target stream top item"
+        }
+        AppendError::TooLarge => "ERR Elements are too large to be stored",
+    })
 }
 
 pub fn xtrim(call: &mut Call) -> CommandResult {
     let args = call.args;
     let options = Options::parse(call, false)?;
-    let (removed, len) = match call.keyspace.write_as::<Stream>(args[1])? {
-        Some(stream) => (options.trim(stream), stream.log().len()),
-        None => (0, 0),
-    };
-    if removed > 0 {
-        call.keyspace.changed(Event::stream("xtrim"), args[1]);
-        journal_as!(call.keyspace, b"XTRIM", args[1], b"MAXLEN", b"=", len as i64);
+    let mut removed = 0;
+    if let Some(stream) = call.keyspace.write_as::<Stream>(args[1])? {
+        removed = options.trim(stream);
+        let kept = Kept::of(stream.log());
+        if removed > 0 {
+            call.keyspace.changed(Event::stream("xtrim"), args[1]);
+            let [word, exactly, bound] = kept.words(call.keyspace);
+            call.keyspace.journal_as(&[b"XTRIM", args[1], &word, &exactly, &bound]);
+        }
     }
     call.reply.integer(removed as i64);
     Ok(())

@@ -126,6 +126,18 @@ pub(super) fn entry_at<'a>(
     Some(Found { id: first.plus(delta), deleted: flags & DELETED != 0, at, end: elements.place(), fields })
 }
 
+/// The entries of a block with the key `first` that are not deleted.
+pub(super) fn live_entries(list: &Listpack, first: StreamId) -> impl Iterator<Item = Found<'_>> {
+    let header = Header::read(list);
+    let mut at = header.as_ref().map_or(list.end(), |header| header.entries_at);
+    let all = std::iter::from_fn(move || {
+        let found = entry_at(list, first, header.as_ref()?, at).filter(|_| at < list.end())?;
+        at = found.end;
+        Some(found)
+    });
+    all.filter(|found| !found.deleted)
+}
+
 /// Place of the entry that ends before `end`; `None` if there is none.
 #[inline]
 pub(super) fn entry_before(list: &Listpack, end: usize) -> Option<usize> {

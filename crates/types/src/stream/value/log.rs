@@ -150,6 +150,77 @@ impl Log {
         Ok(())
     }
 
+    /// Inserts an entry whose id need not be greater than the last one. Its block is written anew.
+    pub fn insert(
+        &mut self,
+        id: StreamId,
+        pairs: &[(&[u8], &[u8])],
+        limits: &BlockLimits,
+    ) -> Result<(), AppendError> {
+        if id > self.last_id {
+            return self.append(id, pairs, limits);
+        }
+        if self.contains(id) {
+            return Err(AppendError::IdNotGreater);
+        }
+        if block::bytes_max(pairs) > MAX_BYTES {
+            return Err(AppendError::TooLarge);
+        }
+        match self.blocks_from(id).next().map(|(first, list)| (first, is_full(list, 0, pairs, limits))) {
+            Some((first, is_full)) => self.insert_into(first, is_full, id, pairs),
+            None => self.tail = Some((id, block::create(id, pairs))),
+        }
+        self.len += 1;
+        self.entries_added = self.entries_added.saturating_add(1);
+        if self.len == 1 || id < self.first_id {
+            self.first_id = id;
+        }
+        Ok(())
+    }
+
+    /// Writes a block anew with one more entry, or two blocks if it was full.
+    fn insert_into(&mut self, first: StreamId, was_full: bool, id: StreamId, pairs: &[(&[u8], &[u8])]) {
+        let is_tail = self.tail.as_ref().is_some_and(|(tail, _)| *tail == first);
+        let one = match is_tail {
+            true => self.tail.take().map(|(_, list)| list),
+            false => self.sealed.remove(&first).map(Arc::unwrap_or_clone),
+        };
+        let Some(list) = one else { return };
+        let mut blocks: Vec<(StreamId, Listpack)> = Vec::new();
+        let half = Header::live(&list).div_ceil(2);
+        let mut count = 0;
+        let mut push = |id, pairs: &[(&[u8], &[u8])]| {
+            let is_second_half = was_full && count == half;
+            count += 1;
+            match blocks.last_mut() {
+                Some((first, list)) if !is_second_half && list.safe_to_add(block::bytes_max(pairs)) => {
+                    block::append(list, *first, id, pairs);
+                }
+                _ => blocks.push((id, block::create(id, pairs))),
+            }
+        };
+        let mut new = Some((id, pairs));
+        for found in block::live_entries(&list, first) {
+            if let Some((id, pairs)) = new.take_if(|(id, _)| *id < found.id) {
+                push(id, pairs);
+            }
+            let texts: Vec<(Vec<u8>, Vec<u8>)> =
+                found.fields.map(|(field, value)| (field.to_vec(), value.to_vec())).collect();
+            let pairs: Vec<_> = texts.iter().map(|(field, value)| (&field[..], &value[..])).collect();
+            push(found.id, &pairs);
+        }
+        if let Some((id, pairs)) = new {
+            push(id, pairs);
+        }
+        if is_tail {
+            self.tail = blocks.pop();
+        }
+        for (first, mut list) in blocks {
+            list.shrink();
+            self.sealed.insert(first, Arc::new(list));
+        }
+    }
+
     fn seal(&mut self) {
         if let Some((first, mut list)) = self.tail.take() {
             list.shrink();

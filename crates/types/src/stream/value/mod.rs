@@ -75,6 +75,21 @@ impl Stream {
         &mut self.log
     }
 
+    /// Inserts an entry that comes late: others with greater ids are there already. Groups that are
+    /// beyond it have read it.
+    pub fn insert(
+        &mut self,
+        id: StreamId,
+        pairs: &[(&[u8], &[u8])],
+        limits: &BlockLimits,
+    ) -> Result<(), AppendError> {
+        self.log.insert(id, pairs, limits)?;
+        for group in self.groups.0.values_mut().filter(|group| group.last_id >= id) {
+            group.entries_read = group.entries_read.map(|read| read.saturating_add(1));
+        }
+        Ok(())
+    }
+
     /// The groups.
     #[inline]
     pub fn groups(&self) -> &Groups {

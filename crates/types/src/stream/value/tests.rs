@@ -35,6 +35,8 @@ struct Model {
 #[derive(Clone, Debug)]
 enum Step {
     Add(u64, u64, Vec<(u8, Vec<u8>)>),
+    /// Before the last one by so many thousandths of its time.
+    Insert(u64, u64, Vec<(u8, Vec<u8>)>),
     Delete(usize),
     MaxLen(u64, bool, u64),
     MinId(usize, bool, u64),
@@ -49,7 +51,8 @@ fn step() -> impl Strategy<Value = Step> {
     ];
     let pairs = proptest::collection::vec((0u8..3, value), 1..4);
     prop_oneof![
-        12 => (0u64..3, 0u64..3, pairs).prop_map(|(ms, seq, pairs)| Step::Add(ms, seq, pairs)),
+        12 => (0u64..3, 0u64..3, pairs.clone()).prop_map(|(ms, seq, pairs)| Step::Add(ms, seq, pairs)),
+        6 => (0u64..1001, 0u64..4, pairs).prop_map(|(part, seq, pairs)| Step::Insert(part, seq, pairs)),
         4 => (0usize..40).prop_map(Step::Delete),
         1 => (0u64..40, any::<bool>(), 0u64..12)
             .prop_map(|(len, whole, limit)| Step::MaxLen(len, whole, limit)),
@@ -87,6 +90,20 @@ fn apply(stream: &mut Stream, model: &mut Model, step: &Step, limits: &BlockLimi
             assert_eq!(stream.log_mut().append(new, &borrowed, limits), Err(AppendError::IdNotGreater));
             model.entries.push((new, pairs));
             (model.added, model.last) = (model.added + 1, new);
+        }
+        Step::Insert(part, seq, pairs) => {
+            let new = id(model.last.ms * part / 1000, *seq);
+            let pairs: Pairs =
+                pairs.iter().map(|(field, value)| (vec![b'f', *field], value.clone())).collect();
+            let borrowed: Vec<_> = pairs.iter().map(|(field, value)| (&field[..], &value[..])).collect();
+            let at = model.entries.partition_point(|entry| entry.0 < new);
+            if model.entries.get(at).is_some_and(|entry| entry.0 == new) {
+                assert_eq!(stream.insert(new, &borrowed, limits), Err(AppendError::IdNotGreater));
+            } else if new > StreamId::MIN {
+                assert_eq!(stream.insert(new, &borrowed, limits), Ok(()));
+                model.entries.insert(at, (new, pairs));
+                (model.added, model.last) = (model.added + 1, model.last.max(new));
+            }
         }
         Step::Delete(at) => match model.entries.get(*at).map(|(id, _)| *id) {
             Some(id) => {

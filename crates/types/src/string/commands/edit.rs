@@ -99,7 +99,7 @@ pub(super) fn incrbyfloat(call: &mut Call) -> CommandResult {
     // It stays text even if it reads as an integer, as OBJECT ENCODING of stock servers shows.
     call.keyspace.set_as(Event::string("incrbyfloat"), key, Value::plain(&text, false), Expiry::Keep);
     // Other servers may add floats differently.
-    if !call.keyspace.journals_increments() {
+    if !call.keyspace.journals_for_peers() {
         call.keyspace.journal_as(&[b"SET", key, &text, b"KEEPTTL"]);
     }
     call.reply.bulk(&text);
