@@ -15,6 +15,7 @@ mod functions;
 mod generations;
 mod lag;
 mod pair;
+mod parts;
 mod refused;
 mod topologies;
 mod troubles;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Three servers: a mesh, and a ring in which each takes from one neighbour only.
+//! Three to five servers: meshes, and rings in which each takes from one neighbour only.
 
 use super::{link, link_all, server, wait_until_equal};
 use braid_tests::{TestServer, Value};
@@ -16,6 +16,7 @@ fn write(servers: &[&TestServer], round: u32) {
             client.call(&format!("SADD set {}", number % 11));
             client.call(&format!("SREM set {}", (number + index) % 11));
             client.call(&format!("ZINCRBY board 1 player{}", number % 3));
+            client.call("XADD stream * f v");
         }
     }
 }
@@ -27,9 +28,11 @@ fn check(servers: &[&TestServer]) {
     }
     wait_until_equal(servers);
     let mut client = servers[0].connect();
-    assert_eq!(client.call("GET counter").text(), "180");
-    assert_eq!(client.call("LLEN list"), Value::Integer(180));
-    assert_eq!(client.call("ZSCORE board player0").text(), "60");
+    let writes = 60 * servers.len() as i64;
+    assert_eq!(client.call("GET counter").text(), writes.to_string());
+    assert_eq!(client.call("LLEN list"), Value::Integer(writes));
+    assert_eq!(client.call("ZSCORE board player0").text(), (writes / 3).to_string());
+    assert_eq!(client.call("XLEN stream"), Value::Integer(writes));
 }
 
 #[test]
@@ -39,13 +42,35 @@ fn a_mesh_of_three() {
     check(&[&one, &two, &three]);
 }
 
+/// So many servers.
+fn servers(count: u8) -> Vec<TestServer> {
+    (1..=count).map(|region| server(region, &[])).collect()
+}
+
+fn check_ring(count: u8) {
+    let servers = servers(count);
+    for (server, next) in servers.iter().zip(servers.iter().cycle().skip(1)) {
+        link(server, &[next.port()]);
+    }
+    check(&servers.iter().collect::<Vec<_>>());
+}
+
 #[test]
 fn a_ring_of_three() {
-    let (one, two, three) = (server(1, &[]), server(2, &[]), server(3, &[]));
-    link(&one, &[two.port()]);
-    link(&two, &[three.port()]);
-    link(&three, &[one.port()]);
-    check(&[&one, &two, &three]);
+    check_ring(3);
+}
+
+#[test]
+fn a_ring_of_five() {
+    check_ring(5);
+}
+
+#[test]
+fn a_mesh_of_five() {
+    let servers = servers(5);
+    let all: Vec<&TestServer> = servers.iter().collect();
+    link_all(&all);
+    check(&all);
 }
 
 #[test]

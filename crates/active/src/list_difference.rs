@@ -14,6 +14,9 @@ use crate::place::{Place, Side};
 use crate::requests::Requests;
 use crate::view::Part;
 
+/// Elements that are inserted or removed one by one: for each the list is looked through.
+const EDITS: usize = 16;
+
 /// `before` are those of the touched places that had an element, with its value. False if the list
 /// has to be written anew.
 pub(crate) fn bring_list(
@@ -52,8 +55,8 @@ pub(crate) fn bring_list(
     true
 }
 
-/// Other values of any number of elements, or one element more or less. False if there is no
-/// command that does it.
+/// Other values of any number of elements, or some elements more or less. False if there are no
+/// commands that do it.
 fn change_in_place<'p>(
     requests: &mut Requests,
     key: &[u8],
@@ -71,33 +74,59 @@ fn change_in_place<'p>(
             None => new.push((index, value)),
         }
     }
-    let gone: Vec<_> =
-        before.iter().filter_map(|(place, value)| Some((list.index(place).err()?, value))).collect();
-    let is_among_first = |count: usize, value: &Bytes| list.values().take(count).any(|one| one == value);
-    match (&set[..], &new[..], &gone[..]) {
-        (set, [], []) => set.iter().for_each(|(index, value)| requests.set_element(key, *index, value)),
-        ([], [(index, value)], []) => {
-            let after = list.value(index + 1).filter(|pivot| !is_among_first(*index, pivot));
-            let before = index
-                .checked_sub(1)
-                .and_then(|before| list.value(before).filter(|pivot| !is_among_first(before, pivot)));
-            match (after, before) {
-                (Some(pivot), _) => requests.insert_element(key, b"BEFORE", pivot, value),
-                (None, Some(pivot)) => requests.insert_element(key, b"AFTER", pivot, value),
-                (None, None) => return false,
-            }
-        }
-        ([], [], [(index, value)]) => {
-            let is_first = !is_among_first(*index, value);
-            let is_last = || !list.values_since(*index).any(|one| one == *value);
-            match is_first || is_last() {
-                true => requests.remove_element(key, if is_first { b"1" } else { b"-1" }, value),
-                false => return false,
-            }
-        }
-        _ => return false,
+    let gone = before.iter().filter_map(|(place, value)| Some((list.index(place).err()?, value)));
+    let mut gone: Vec<_> = gone.collect();
+    gone.sort_by_key(|(index, _)| *index);
+    new.sort_unstable_by_key(|(index, _)| *index);
+    if gone.is_empty() && new.is_empty() {
+        set.iter().for_each(|(index, value)| requests.set_element(key, *index, value));
+        return true;
     }
-    true
+    let had = requests.all.len();
+    // Names go by values, so those must be the ones that the keyspace has.
+    let is_done = set.is_empty()
+        && gone.len() + new.len() <= EDITS
+        && remove_in_place(requests, key, list, &gone)
+        && insert_in_place(requests, key, list, &new);
+    if !is_done {
+        requests.all.truncate(had);
+    }
+    is_done
+}
+
+fn is_among_first(list: &List, count: usize, value: &Bytes) -> bool {
+    list.values().take(count).any(|one| one == value)
+}
+
+/// Removes elements that stood before those of these indexes, in order.
+fn remove_in_place(requests: &mut Requests, key: &[u8], list: &List, gone: &[(usize, &Bytes)]) -> bool {
+    gone.iter().enumerate().all(|(number, (index, value))| {
+        let is_first = !is_among_first(list, *index, value);
+        let mut behind = gone[number + 1..].iter().map(|(_, value)| *value).chain(list.values_since(*index));
+        let is_only_one = is_first || !behind.any(|one| one == *value);
+        if is_only_one {
+            requests.remove_element(key, if is_first { b"1" } else { b"-1" }, value);
+        }
+        is_only_one
+    })
+}
+
+/// Inserts elements that have these indexes in the end, in order.
+fn insert_in_place(requests: &mut Requests, key: &[u8], list: &List, new: &[(usize, &Bytes)]) -> bool {
+    new.iter().enumerate().all(|(number, (index, value))| {
+        // Those behind it that are new are not there yet.
+        let next = (*index..).zip(new[number..].iter()).take_while(|(at, (new, _))| at == new).count();
+        let next = list.value(index + next).filter(|pivot| !is_among_first(list, *index, pivot));
+        let previous = index
+            .checked_sub(1)
+            .and_then(|previous| list.value(previous).filter(|pivot| !is_among_first(list, previous, pivot)));
+        match (next, previous) {
+            (Some(pivot), _) => requests.insert_element(key, b"BEFORE", pivot, value),
+            (None, Some(pivot)) => requests.insert_element(key, b"AFTER", pivot, value),
+            (None, None) => return false,
+        }
+        true
+    })
 }
 
 /// What stands between the touched places and the nearer end is written anew. So many elements were

@@ -60,7 +60,13 @@ struct Server {
 
 impl Server {
     fn new(region: u8) -> Server {
-        Server { skew: 0, rewrites_streams: false, shadow: replica(region), keyspace: replica(region), units: Vec::new() }
+        Server {
+            skew: 0,
+            rewrites_streams: false,
+            shadow: replica(region),
+            keyspace: replica(region),
+            units: Vec::new(),
+        }
     }
 
     /// The keyspace ends what has come to its end, of the keys that `is_meant` names.

@@ -96,8 +96,10 @@ pub struct Settings {
     /// Changes are journalled. Changed only with the world stopped.
     pub journals: AtomicU8,
     /// Readers of the journal tell keys and members that were lost, by expiry or eviction, from
-    /// those that were removed ([`crate::journal::loss_of`]), and sums from increments, and want
-    /// additions of what is there already ([`crate::Txn::journal_addition`]).
+    /// those that were removed ([`crate::journal::loss_of`]), sums from increments, and a
+    /// collection's elements from others that did not change
+    /// ([`crate::Txn::journals_for_peers`]), and want additions of what is there already
+    /// ([`crate::Txn::journal_addition`]).
     pub tells_losses: AtomicBool,
     /// Removals without a client's request that are journalled as UNLINK: a bit for each
     /// [`Removal`].

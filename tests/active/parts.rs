@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Changes of a part of a collection: peers are told the elements, never the whole, and bring their
+//! collections there without writing them anew.
+
+use super::pair::{all, let_time_pass};
+use super::{cut, link_all, server, wait_until_equal};
+use braid_tests::server::{newer_peers, stock};
+use braid_tests::{RawClient, TestServer, Value, wait_for};
+
+/// Elements of a collection.
+const MANY: usize = 2_000;
+
+/// Commands on collections of which each changes a few elements; the same must be there everywhere.
+const OF_PARTS: [&str; 46] = [
+    "ZADD z GT 9000 m1 1 m2",
+    "ZADD z LT 0.1 m3 9000 m4",
+    "ZADD z NX 5 m5 6 new1",
+    "ZADD z XX CH 7 m6 8 no-member",
+    "ZADD z XX GT CH 0x10 m7",
+    "ZADD z NX INCR 2 new2",
+    "ZADD z GT INCR 2.5 m8",
+    "ZADD z LT INCR 2.5 m8",
+    "ZADD z XX INCR -3 m9",
+    "ZADD z GT 1 m10 +inf m11",
+    "ZPOPMIN z",
+    "ZPOPMAX z 3",
+    "ZMPOP 2 nothing z MIN COUNT 2",
+    "BZPOPMIN z 1",
+    "BZPOPMAX nothing z 1",
+    "BZMPOP 1 1 z MAX COUNT 2",
+    "ZREMRANGEBYRANK z 10 12",
+    "ZREMRANGEBYSCORE z (100 103",
+    "ZREMRANGEBYLEX equal [b [d",
+    "GEOADD places 13.361389 38.115556 m20 15.087269 37.502669 there",
+    "GEOADD places NX 1 2 there 3 4 new",
+    "GEOADD places XX CH 5 6 new 7 8 no-member",
+    "SPOP s",
+    "SPOP s 3",
+    "SMOVE s equal-type m100",
+    "SMOVE s equal-type no-member",
+    "HSETEX h EX 1000 FIELDS 2 f1 v new v",
+    "HSETEX h KEEPTTL FIELDS 2 f1 w f2 w",
+    "HSETEX h FNX FIELDS 1 new2 v",
+    "HSETEX h FXX PXAT 4102444800000 FIELDS 1 f3 v",
+    "HGETEX h EX 2000 FIELDS 1 f4",
+    "HGETEX h PERSIST FIELDS 1 f4",
+    "HGETDEL h FIELDS 3 f5 f6 no-field",
+    "HINCRBYFLOAT h f7 1.5",
+    "HEXPIRE h 1000 NX FIELDS 1 f8",
+    "XADD x MAXLEN 1990 * f v",
+    "XADD x MAXLEN ~ 1500 LIMIT 300 * f v",
+    "XADD x NOMKSTREAM MINID 5-100 * f v",
+    "XTRIM x MAXLEN 1700",
+    "XTRIM x MINID ~ 5-500",
+    "XADD emptied MAXLEN 0 * f v",
+    "XTRIM emptied MAXLEN 0",
+    "LSET l 1000 v",
+    "LREM l 1 m900",
+    "LINSERT l BEFORE m950 v",
+    "LMOVE l l2 RIGHT LEFT",
+];
+
+fn fill(server: &TestServer) {
+    let mut client = server.connect();
+    let mut elements = |head: &str, element: &dyn Fn(usize) -> String| {
+        let words: Vec<String> = (0..MANY).map(element).collect();
+        client.call(&format!("{head} {}", words.join(" ")));
+    };
+    elements("ZADD z", &|number| format!("{number} m{number}"));
+    elements("ZADD places", &|number| format!("34790{number} m{number}"));
+    elements("ZADD equal", &|number| format!("0 {}", ["a", "b", "c", "d", "e"][number % 5]));
+    elements("SADD s", &|number| format!("m{number}"));
+    elements("SADD equal-type", &|number| format!("e{number}"));
+    elements("HSET h", &|number| format!("f{number} {number}"));
+    elements("RPUSH l", &|number| format!("m{number}"));
+    for number in 1..MANY {
+        client.call(&format!("XADD x 5-{number} f v"));
+    }
+}
+
+fn sent_as_values(client: &mut RawClient) -> String {
+    client.info_field("active", "active_sent_as_values").expect("the field")
+}
+
+#[test]
+fn changes_of_a_part_name_its_elements() {
+    let (one, two) = (server(1, &["--repl-diskless-sync-delay", "0"]), server(2, &["--appendonly", "yes"]));
+    let port = one.port().to_string();
+    let replica = TestServer::start(&["--replicaof", "127.0.0.1", &port, "--enable-debug-command", "yes"]);
+    link_all(&[&one, &two]);
+    fill(&one);
+    wait_until_equal(&[&one, &two]);
+    for from in [&one, &two] {
+        let mut client = from.connect();
+        for line in OF_PARTS {
+            let before = sent_as_values(&mut client);
+            let reply = client.call(line);
+            assert!(!matches!(reply, Value::Error(_)), "{line}: {reply:?}");
+            client.call("ACTIVE DIGEST");
+            assert_eq!(sent_as_values(&mut client), before, "the whole was compared after {line}");
+        }
+        wait_until_equal(&[&one, &two]);
+    }
+    let digest = |server: &TestServer| server.connect().call("DEBUG DIGEST").text().to_string();
+    wait_for("the replica has it all", || digest(&replica) == digest(&one));
+    two.connect().ok("DEBUG LOADAOF");
+    assert_eq!(digest(&two), digest(&one), "the file has it all");
+}
+
+/// Both servers add to one stream, of which a group has read, while they are apart.
+fn add_on_both(one: &TestServer, two: &TestServer) {
+    link_all(&[one, two]);
+    all(one, &["XADD x * f first", "XGROUP CREATE x g 0"]);
+    wait_until_equal(&[one, two]);
+    cut(&[one, two]);
+    for round in 0..5 {
+        for server in [two, one, two] {
+            all(server, &[&format!("XADD x * f {round}")]);
+            let_time_pass(server);
+        }
+    }
+    all(one, &["XREADGROUP GROUP g c COUNT 3 STREAMS x >"]);
+    link_all(&[one, two]);
+    wait_until_equal(&[one, two]);
+    let entries = one.connect().call("XRANGE x - +");
+    assert_eq!(entries.elements().expect("entries").len(), 16);
+    assert_eq!(two.connect().call("XRANGE x - +"), entries);
+}
+
+#[test]
+fn entries_that_come_late_are_inserted() {
+    let more = ["--repl-diskless-sync-delay", "0", "--stream-node-max-entries", "4", "--appendonly", "yes"];
+    let (one, two) = (server(1, &more), server(2, &more));
+    let port = one.port().to_string();
+    let replica = TestServer::start(&["--replicaof", "127.0.0.1", &port, "--enable-debug-command", "yes"]);
+    add_on_both(&one, &two);
+    let digest = |server: &TestServer| server.connect().call("DEBUG DIGEST").text().to_string();
+    wait_for("the replica has it all", || digest(&replica) == digest(&one));
+    let mut client = one.connect();
+    // Of the sixteen the group has read three, and three have come before the last of these.
+    let groups = client.call("XINFO GROUPS x");
+    let group = groups.elements().and_then(|groups| groups[0].elements()).expect("the group");
+    let field = |name: &str| {
+        let at = group.iter().position(|one| one.text() == name).expect("the field");
+        group[at + 1].clone()
+    };
+    assert_eq!((field("entries-read"), field("lag")), (Value::Integer(6), Value::Integer(10)));
+    client.ok("DEBUG LOADAOF");
+    assert_eq!(digest(&one), digest(&two), "the file has it all");
+    // A client's own XADD is refused as ever.
+    assert!(matches!(client.call("XADD x 1-1 f v"), Value::Error(_)));
+}
+
+/// A stock server cannot insert an entry.
+#[test]
+fn stock_replicas_have_entries_that_come_late() {
+    for peer in stock().into_iter().chain(newer_peers()) {
+        let (one, two) = (server(1, &["--repl-diskless-sync-delay", "0"]), server(2, &[]));
+        let port = one.port().to_string();
+        let usual = ["--replicaof", "127.0.0.1", &port, "--enable-debug-command", "yes"];
+        let replica = TestServer::start_program(&peer.program, &usual);
+        wait_for("the replica is in sync", || {
+            replica.connect().info_field("replication", "master_link_status").as_deref() == Some("up")
+        });
+        add_on_both(&one, &two);
+        let entries = one.connect().call("XRANGE x - +");
+        wait_for("the replica has it all", || replica.connect().call("XRANGE x - +") == entries);
+    }
+}
