@@ -8,6 +8,7 @@
 //! Whatever a test does, in the end all servers show the same: `ACTIVE DIGEST`, which is made of
 //! the values with their marks, and `DEBUG DIGEST`, of the keyspace that clients see.
 
+mod copies;
 mod crash;
 mod eviction;
 mod examples;

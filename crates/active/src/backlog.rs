@@ -117,7 +117,13 @@ impl Backlog {
 
     /// Drops the oldest units until the rest takes no more than so many bytes.
     pub fn trim(&mut self, bytes_max: usize) {
+        self.trim_before(u64::MAX, bytes_max);
+    }
+
+    /// The same of units before a position.
+    pub fn trim_before(&mut self, position: u64, bytes_max: usize) {
         while self.bytes > bytes_max
+            && self.dropped < position
             && let Some(piece) = self.pieces.front()
         {
             let index = (self.dropped - piece.position) as usize;
@@ -134,6 +140,11 @@ impl Backlog {
 
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// The position of the first unit that is kept.
+    pub fn begin(&self) -> u64 {
+        self.dropped
     }
 
     /// The position behind the last unit.
@@ -212,6 +223,8 @@ mod tests {
         check(&backlog, 321);
         let all = backlog.bytes();
         assert_eq!((backlog.bytes_since(0), backlog.bytes_since(1_000)), (all, 0));
+        backlog.trim_before(3, 0);
+        assert_eq!(backlog.begin(), 3);
         backlog.trim(all / 2);
         assert!(backlog.bytes() <= all / 2 && backlog.end() == 1_000);
         let dropped = backlog.dropped;

@@ -30,6 +30,7 @@ use crate::stamp::Stamp;
 use crate::stream::StreamChange;
 use crate::translate::shown;
 use crate::value::Value;
+use crate::vector::{Run, Seen};
 use crate::view::{Part, Shown, Until, View};
 use crate::{Bytes, Name, string};
 
@@ -132,6 +133,13 @@ fn parts_of(change: &Change, stamp: Stamp, kind: Kind) -> Option<Vec<Part>> {
     change.kind().is_none_or(|of_change| of_change == kind).then_some(parts)
 }
 
+/// Whether an effect that has seen so much had seen anything of a value.
+fn has_any_of(value: &Value, seen: &Seen<'_>) -> bool {
+    let mut has_any = false;
+    value.each_stamp(&mut |stamp| has_any |= seen.covers(stamp));
+    has_any
+}
+
 fn has_parts(value: &Value) -> bool {
     !matches!(value, Value::String(_) | Value::HyperLogLog(_))
 }
@@ -180,6 +188,7 @@ impl<'u> Difference<'u> {
         database: u32,
         name: &Name,
         (stamp, change): (Stamp, &Change),
+        seen: Option<Seen<'_>>,
     ) {
         if database == LIBRARIES {
             self.touches_libraries = true;
@@ -197,12 +206,21 @@ impl<'u> Difference<'u> {
             _ => Before::Whole(shown(replica, database, name)),
         });
         let Before::Parts { kind, touched: parts, view, places, .. } = &mut touched.before else { return };
-        let Some(new) = parts_of(change, stamp, *kind) else {
-            touched.before = Before::Something;
-            return;
-        };
         let value = replica.key(database, name).and_then(KeyRef::into_value);
         let value = value.as_deref().filter(|value| value.kind() == *kind);
+        // A write that found no key has removed what it had seen of a former one.
+        let removes_nothing = || {
+            matches!(change, Change::Remove { seen } if seen.is_empty())
+                && seen.zip(value).is_some_and(|(seen, value)| !has_any_of(value, &seen))
+        };
+        let new = match parts_of(change, stamp, *kind) {
+            Some(new) => new,
+            None if removes_nothing() => return,
+            None => {
+                touched.before = Before::Something;
+                return;
+            }
+        };
         for part in new {
             // An earlier unit has not touched it, so it shows what it showed before.
             if !parts.insert(part.clone()) {
@@ -274,6 +292,7 @@ impl<'u> Difference<'u> {
             direct: self.direct.into_iter(),
             databases: self.touched.into_iter(),
             touched: (0, BTreeMap::new().into_iter()),
+            ready: (0, Vec::new().into_iter()),
             rewrites_streams: self.rewrites_streams,
         }
     }
@@ -287,6 +306,8 @@ pub struct Pieces<'u> {
     databases: IntoIter<u32, BTreeMap<Name, Touched>>,
     /// Of the present database.
     touched: (u32, IntoIter<Name, Touched>),
+    /// Requests of a key, and its database.
+    ready: (u32, std::vec::IntoIter<Vec<Vec<u8>>>),
     /// The requests are for other servers than Braid as well, which cannot insert an entry in a
     /// stream: such a stream is written anew.
     pub rewrites_streams: bool,
@@ -303,7 +324,21 @@ impl Pieces<'_> {
         }
     }
 
-    /// Runs requests key by key as long as `goes_on`; true if there are no more.
+    /// Makes the next requests, so that [`Pieces::run`] need not: for a large key that takes long.
+    /// False if there are no more.
+    pub fn prepare(&mut self, replica: &Replica) -> bool {
+        while self.direct.len() == 0 && self.ready.1.len() == 0 {
+            let Some((database, name, touched)) = self.next_touched() else { return false };
+            let mut requests = Requests::new(database);
+            requests.rewrites_streams = self.rewrites_streams;
+            finish_key(&mut requests, replica, &name, touched);
+            self.ready = (database, requests.all.into_iter());
+        }
+        true
+    }
+
+    /// Runs requests one by one as long as `goes_on`; those that write a key anew together. True if
+    /// there are no more.
     pub fn run(
         &mut self,
         replica: &Replica,
@@ -313,14 +348,14 @@ impl Pieces<'_> {
         while goes_on() {
             if let Some(direct) = self.direct.next() {
                 direct.run(replica, &mut run);
-            } else if let Some((database, name, touched)) = self.next_touched() {
-                let mut requests = Requests::new(database);
-                requests.rewrites_streams = self.rewrites_streams;
-                finish_key(&mut requests, replica, &name, touched);
-                for args in &requests.all {
-                    run(database, &args.iter().map(Vec::as_slice).collect::<Vec<_>>());
+            } else if let Some(args) = self.ready.1.next() {
+                let mut run =
+                    |args: &[Vec<u8>]| run(self.ready.0, &args.iter().map(Vec::as_slice).collect::<Vec<_>>());
+                run(&args);
+                if args[0] == b"DEL" {
+                    self.ready.1.by_ref().for_each(|args| run(&args));
                 }
-            } else {
+            } else if !self.prepare(replica) {
                 return true;
             }
         }
@@ -429,10 +464,13 @@ pub fn apply_with_difference<'u>(
         }
         return Ok(applied);
     }
+    let run = unit.head().run(replica.vector());
     for (stamp, effect) in unit.stamped() {
         match effect {
             Effect::Key { database, name, change } => {
-                difference.note_change(replica, *database, name, (stamp, change));
+                let own = run.map(|run| Run { start: run.start, last: stamp.before() });
+                let seen = own.map(|own| Seen { others: &unit.seen, own });
+                difference.note_change(replica, *database, name, (stamp, change), seen);
             }
             Effect::Flush { database, .. } => difference.note_flush(replica, *database),
         }

@@ -2,7 +2,7 @@
 //! ACTIVE: requests between active-active servers, and of their operators. The command exists in
 //! active mode alone (`active-replica yes`). The bodies are in `braid_engine::active`.
 
-use braid_engine::active::serve;
+use braid_engine::active::{copies, serve};
 use braid_engine::{Call, Handler, Row};
 use braid_spec::{Category, CommandResult, Flags, Group};
 
@@ -13,7 +13,9 @@ const fn row(name: &'static str, handler: Handler, summary: &'static str, comple
 }
 
 const SUBCOMMANDS: &[Row] = &[
-    row("copy", serve::copy, "Returns a full copy for a peer.", "O(N) where N is the number of keys.").exactly(2),
+    row("copy", copies::copy, "Returns a part of a full copy for a peer.", "O(N) where N is the number of keys.")
+        .at_least(2)
+        .syntax("[MORE]"),
     row("digest", serve::digest, "Returns what is equal for servers that show the same.", "O(N) where N is the number of keys.")
         .exactly(2),
     row("forget", serve::forget, "Removes a region for good.", "O(N) where N is the number of keys.")
@@ -39,8 +41,8 @@ pub const COMMANDS: &[Row] = &[Row::container("active", Group::Server, SUBCOMMAN
 
 fn help(call: &mut Call) -> CommandResult {
     call.help(&[
-        "COPY",
-        "    Return a full copy of all values with their marks, in pieces.",
+        "COPY [MORE]",
+        "    Return a part of a full copy of all values with their marks: the first, or the next one.",
         "DIGEST",
         "    Return a digest that is equal for servers that show the same.",
         "FORGET <region>",

@@ -123,6 +123,10 @@ fn attach(call: &mut Call, position: Option<&Position<'_>>) -> CommandResult {
             "NOMASTERLINK This server is not the primary of epoch {epoch}"
         )));
     }
+    let is_other = call.session.replica_options.as_ref().is_none_or(|wish| wish.is_other());
+    if is_other && call.engine.merges_copy() {
+        return Err(CommandError::text("NOMASTERLINK Can't SYNC while a peer's full copy is merged"));
+    }
     if !call.reply.is_empty() {
         return Err(CommandError::text("ERR SYNC and PSYNC are invalid with pending output"));
     }

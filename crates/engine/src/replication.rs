@@ -70,7 +70,7 @@ impl Engine {
         let is_told = position.is_some();
         // What is in the backlog may be for Braid alone.
         let is_first_other = self.active.is_some()
-            && !(wish.keepalive || wish.rdb_only)
+            && wish.is_other()
             && !self.replication.has_other_replicas.swap(true, SeqCst);
         let position = position.filter(|_| !is_first_other);
         let replica = Arc::new(Replica::new(Arc::clone(&session.record), wish, is_told, now_ms));

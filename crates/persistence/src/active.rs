@@ -151,18 +151,27 @@ pub struct CopyFile {
     bytes: u64,
 }
 
-impl CopyFile {
-    /// Forces a copy to disk.
-    pub fn write<'b>(folder: &Path, pieces: impl Iterator<Item = &'b [u8]>) -> io::Result<CopyFile> {
+/// One that is being written.
+pub struct CopyWriter {
+    file: File,
+    copy: CopyFile,
+}
+
+impl CopyWriter {
+    pub fn begin(folder: &Path) -> io::Result<CopyWriter> {
         let path = folder.join(NEXT_COPY);
-        let mut file = files::create(&path)?;
-        let mut bytes = 0;
-        for piece in pieces {
-            file.write_all(piece)?;
-            bytes += piece.len() as u64;
-        }
-        file.sync_all()?;
-        Ok(CopyFile { path, bytes })
+        Ok(CopyWriter { file: files::create(&path)?, copy: CopyFile { path, bytes: 0 } })
+    }
+
+    pub fn write(&mut self, piece: &[u8]) -> io::Result<()> {
+        self.copy.bytes += piece.len() as u64;
+        self.file.write_all(piece)
+    }
+
+    /// Forces it to disk.
+    pub fn finish(self) -> io::Result<CopyFile> {
+        self.file.sync_all()?;
+        Ok(self.copy)
     }
 }
 
@@ -472,7 +481,13 @@ mod tests {
     fn a_copy_stands_between_logs() {
         let folder = tempfile::tempdir().expect("a folder");
         let (mut files, _) = ActiveFiles::open(folder.path()).expect("an empty folder");
-        let copy = || CopyFile::write(folder.path(), [&b"pe"[..], b"er"].into_iter()).expect("written");
+        let copy = || {
+            let mut writer = CopyWriter::begin(folder.path()).expect("begun");
+            for piece in [&b"pe"[..], b"er"] {
+                writer.write(piece).expect("written");
+            }
+            writer.finish().expect("on disk")
+        };
         begin(&mut files, b"first");
         let write = |files: &mut ActiveFiles, record: &[u8]| {
             files.append(record);

@@ -34,7 +34,7 @@ super::directives! {
             .only_with(&["active-replica"]);
 
     /// Bytes of effects kept in memory for peers that were away; those that lack more get a full
-    /// copy.
+    /// copy. For a peer that is there up to eight times as much.
     active_backlog_size: u64 =>
         integer("active-backlog-size", || 64 << 20, 1 << 16, LONG_MAX, Unit::Bytes)
             .only_with(&["active-replica"]);

@@ -13,10 +13,11 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
 use braid_active::Region;
+use braid_active::replica::State;
 use braid_active::saved::Loader;
 use braid_base::clock::unix_ms;
 use braid_net::outgoing::Outgoing;
-use braid_persistence::active::CopyFile;
+use braid_persistence::active::{CopyFile, CopyWriter};
 use braid_replication::link::LinkError;
 use braid_replication::link::peer::{Peer, Watch};
 
@@ -351,34 +352,53 @@ impl Link<'_> {
 
     /// Takes a full copy, which merges with what is here.
     fn copy(&self, peer: &mut Peer<Outgoing>) -> Result<(), LinkError> {
+        let Some(_copying) = self.active.copying.try_lock() else {
+            // After another one less may be lacking.
+            drop(self.active.copying.lock());
+            return Ok(());
+        };
         log::info!("Active-active peer {}:{} sends a full copy", self.peer.host, self.peer.port);
+        let (state, file) = self.receive_copy(peer)?;
+        self.apply(|answer| Order::Copy { state: Box::new(state), file, answer })?;
+        self.active.figures.copies_merged.fetch_add(1, Relaxed);
+        log::info!("The full copy of {}:{} has been merged", self.peer.host, self.peer.port);
+        Ok(())
+    }
+
+    /// Reads a full copy, and writes it to disk as well.
+    fn receive_copy(&self, peer: &mut Peer<Outgoing>) -> Result<(State, CopyFile), LinkError> {
+        let unwritten =
+            |error: std::io::Error| LinkError::Refused(format!("its full copy cannot be written: {error}"));
+        let mut file =
+            std::env::current_dir().and_then(|folder| CopyWriter::begin(&folder)).map_err(unwritten)?;
+        let (mut loader, mut is_whole) = (Loader::new(), false);
         peer.send(&[b"ACTIVE", b"COPY"])?;
-        let mut loader = Loader::new();
-        let mut is_whole = false;
-        let mut pieces = Vec::new();
-        for part in self.reply(peer)? {
-            let Part::Bulk(bytes) = part else { return Err(garbage("a number in a full copy")) };
-            pieces.push(bytes);
-        }
-        for bytes in &pieces {
-            let mut left = &bytes[..];
-            is_whole = loader.feed(&mut left).map_err(|error| garbage(error.to_string()))?;
+        loop {
+            let mut parts = self.reply(peer)?.into_iter();
+            let has_more = match parts.next().and_then(|part| part.integer()) {
+                Some(more @ 0..=1) => more == 1,
+                Some(-1) => return Err(LinkError::Refused("its full copy has come to nothing".into())),
+                _ => return Err(garbage("a wrong answer to ACTIVE COPY")),
+            };
+            for part in parts {
+                let Part::Bulk(bytes) = part else { return Err(garbage("a number in a full copy")) };
+                file.write(&bytes).map_err(unwritten)?;
+                is_whole = loader.feed(&mut &bytes[..]).map_err(|error| garbage(error.to_string()))?;
+            }
+            if !has_more {
+                break;
+            }
+            if self.is_called_off() {
+                return Err(LinkError::CalledOff);
+            }
+            peer.send(&[b"ACTIVE", b"COPY", b"MORE"])?;
         }
         if !is_whole {
             return Err(garbage("a full copy that ends too early"));
         }
         let state = loader.finish().map_err(|error| garbage(error.to_string()))?;
         self.check_database(state.last_database())?;
-        let _copying = self.active.copying.lock();
-        let file = std::env::current_dir()
-            .and_then(|folder| CopyFile::write(&folder, pieces.iter().map(|bytes| &bytes[..])));
-        let file =
-            file.map_err(|error| LinkError::Refused(format!("its full copy cannot be written: {error}")))?;
-        drop(pieces);
-        self.apply(|answer| Order::Copy { state: Box::new(state), file, answer })?;
-        self.active.figures.copies_merged.fetch_add(1, Relaxed);
-        log::info!("The full copy of {}:{} has been merged", self.peer.host, self.peer.port);
-        Ok(())
+        Ok((state, file.finish().map_err(unwritten)?))
     }
 
     /// Has the thread apply something, and waits until it has.

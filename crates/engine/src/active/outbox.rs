@@ -3,7 +3,9 @@
 //! peers that wait for more.
 //!
 //! A unit comes in once it is in the log on disk. Peers tell what they have applied, so nothing is
-//! kept for a peer beyond a position that saves it from looking through the backlog each time.
+//! kept of a peer beyond a position that saves it from looking through the backlog each time. For
+//! one that is here, or takes a full copy, more units are kept than for those that are away, so
+//! that it does not need another copy as soon as it has merged that one.
 
 use std::collections::BTreeMap;
 
@@ -56,8 +58,17 @@ struct Taker {
     heard_ms: i64,
     /// It has kept up since it was away last.
     is_current: bool,
+    /// Until when it may be silent, as it takes a full copy.
+    copies_until_ms: i64,
     answered_ms: Option<i64>,
     line: Line,
+}
+
+impl Taker {
+    /// It will go on from its position.
+    fn is_here(&self, now_ms: i64) -> bool {
+        now_ms < (self.heard_ms + SILENCE_MS).max(self.copies_until_ms)
+    }
 }
 
 /// How long an answer and the next question take at least: the line's part of a peer's lag, which
@@ -94,6 +105,11 @@ pub(crate) struct Behind {
     /// Bytes that it may lack, about.
     pub bytes: u64,
 }
+
+/// How long a peer may take for a full copy, in ms.
+const COPY_MS: i64 = 600_000;
+/// So many times the bytes that are kept for those that are away are kept for a peer that is here.
+const KEPT_FOR_TAKERS: usize = 8;
 
 /// Milliseconds of silence after which a peer is away. One that has nothing to apply asks each
 /// second.
@@ -207,7 +223,8 @@ impl Outbox {
             line.note((now_ms - answered_ms).max(0) as u64, now_ms);
         }
         let is_current = known.is_some_and(|taker| taker.is_current);
-        let taker = Taker { position, heard_ms: now_ms, is_current, answered_ms: None, line };
+        let taker =
+            Taker { position, heard_ms: now_ms, is_current, copies_until_ms: 0, answered_ms: None, line };
         self.takers.insert(question.region, taker);
     }
 
@@ -216,6 +233,29 @@ impl Outbox {
         if let Some(taker) = self.takers.get_mut(&region) {
             taker.answered_ms = Some(now_ms);
         }
+    }
+
+    /// A peer is told to take a full copy, which will have all that there is now.
+    pub(super) fn note_copy(&mut self, region: Region, now_ms: i64) {
+        let end = self.backlog.end();
+        if let Some(taker) = self.takers.get_mut(&region) {
+            (taker.position, taker.copies_until_ms) = (end, now_ms + COPY_MS);
+            // It has to catch up then, for which nobody waits.
+            taker.is_current = false;
+        }
+    }
+
+    /// Drops old units so that the rest takes no more than so many bytes; more of them while peers
+    /// that are here need them. The regions of such peers that will need a full copy all the same.
+    pub(super) fn trim(&mut self, bytes_max: usize, now_ms: i64) -> Vec<Region> {
+        let begin = self.backlog.begin();
+        let here = self.takers.values().filter(|taker| taker.is_here(now_ms));
+        let needed = here.map(|taker| taker.position).filter(|position| *position >= begin).min();
+        self.backlog.trim_before(needed.unwrap_or(u64::MAX), bytes_max);
+        self.backlog.trim(bytes_max.saturating_mul(KEPT_FOR_TAKERS));
+        let new_begin = self.backlog.begin();
+        let lost = |taker: &Taker| taker.is_here(now_ms) && (begin..new_begin).contains(&taker.position);
+        self.takers.iter().filter(|(_, taker)| lost(taker)).map(|(region, _)| *region).collect()
     }
 
     /// How far a peer is behind, unless it is away or has never asked.
@@ -237,8 +277,13 @@ impl Outbox {
     /// has caught up.
     pub(super) fn lag_ms(&mut self, bound_ms: u64, now_ms: i64) -> Option<u64> {
         let mut takers = std::mem::take(&mut self.takers);
-        takers.retain(|region, _| self.members.contains_key(&region.number()));
-        let here = takers.values_mut().filter(|taker| now_ms - taker.heard_ms < SILENCE_MS);
+        // One that takes its first copy is a member soon.
+        takers.retain(|region, taker| {
+            self.members.contains_key(&region.number()) || now_ms < taker.copies_until_ms
+        });
+        let asks =
+            |taker: &&mut Taker| now_ms - taker.heard_ms < SILENCE_MS && now_ms >= taker.copies_until_ms;
+        let here = takers.values_mut().filter(asks);
         let lags = here.filter_map(|taker| {
             // A unit waits for up to two turns of the line: an answer that there is something may
             // have none with it, and that it has arrived is said by the question after.
@@ -374,6 +419,50 @@ mod tests {
         push(&mut outbox, 450);
         assert_eq!(outbox.lag_ms(100, NOON + 500), Some(0));
         assert_eq!(outbox.lag_ms(100, NOON + 1_000), Some(150));
+    }
+
+    #[test]
+    fn more_is_kept_for_a_peer_that_takes_a_copy() {
+        let mut outbox = Outbox::default();
+        let push_many = |outbox: &mut Outbox, from, to| (from..to).for_each(|ms| push(outbox, ms));
+        let trim = |outbox: &mut Outbox, ms| {
+            let late = outbox.trim(1_000, NOON + ms);
+            (late, outbox.backlog.begin())
+        };
+        push_many(&mut outbox, 0, 100);
+        let (late, begin) = trim(&mut outbox, 100);
+        assert!(late.is_empty() && begin > 50, "nobody is here: {begin}");
+        // It is no member yet, and has nothing.
+        let question =
+            Question { applied: Vector::default(), position: 0, bytes_max: 1 << 20, region: region(2) };
+        outbox.note_taker(&question, NOON + 100);
+        assert!(matches!(outbox.share(&question), Some(Share::Copy)));
+        outbox.note_copy(region(2), NOON + 100);
+        assert_eq!(outbox.lag_ms(20, NOON + 101), None, "nobody waits for it");
+        push_many(&mut outbox, 100, 200);
+        assert_eq!(trim(&mut outbox, 9_000), (Vec::new(), 100));
+        // It has merged the copy, and goes on from there.
+        let question = Question {
+            applied: {
+                let mut applied = Vector::default();
+                let last = Stamp::at((NOON + 99) as u64, region(1));
+                applied.add(Run { start: Stamp::start(region(1)), last });
+                applied
+            },
+            position: 0,
+            bytes_max: 1 << 20,
+            region: region(2),
+        };
+        outbox.note_taker(&question, NOON + 9_000);
+        assert!(matches!(outbox.share(&question), Some(Share::Units(units, _)) if units.len() == 100));
+        assert_eq!(trim(&mut outbox, 9_001), (Vec::new(), 100));
+        // Not without an end.
+        push_many(&mut outbox, 200, 600);
+        let (late, begin) = trim(&mut outbox, 9_002);
+        assert!(late == [region(2)] && begin > 200, "{late:?} {begin}");
+        // It has gone.
+        let (late, after) = trim(&mut outbox, 9_000 + SILENCE_MS);
+        assert!(late.is_empty() && after > begin);
     }
 
     struct Nobody;

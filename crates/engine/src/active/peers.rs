@@ -2,7 +2,7 @@
 //! The servers that this one asks for what they have: `active-peers`, and REPLICAOF in active mode.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use parking_lot::Mutex;
@@ -17,6 +17,11 @@ impl Engine {
     #[inline]
     pub fn active_region(&self) -> Option<u8> {
         self.active.as_ref().map(|active| active.me.lock().region)
+    }
+
+    /// A peer's full copy is being merged. It has been worked out for the replicas that there are.
+    pub fn merges_copy(&self) -> bool {
+        self.active.as_ref().is_some_and(|active| active.merges_copy.load(SeqCst))
     }
 
     /// Has the journal read for active-active replication from the first change on. Nothing has

@@ -27,7 +27,7 @@ const BYTES_MAX: i64 = 8 << 20;
 /// How long an operator's question to the thread may take.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-fn refused(why: impl Into<String>) -> CommandError {
+pub(super) fn refused(why: impl Into<String>) -> CommandError {
     CommandError::text(format!("ERR {}", why.into()))
 }
 
@@ -36,7 +36,7 @@ fn text<'a>(call: &Call<'a, '_>, index: usize) -> Result<&'a str, CommandError> 
 }
 
 /// The shared state, once the files have been read.
-fn active_of<'a>(call: &Call<'a, '_>) -> Result<&'a Active, CommandError> {
+pub(super) fn active_of<'a>(call: &Call<'a, '_>) -> Result<&'a Active, CommandError> {
     let active = call.engine.active.as_ref().filter(|active| active.is_ready.load(Relaxed));
     active.ok_or_else(|| CommandError::text("LOADING active-active replication has not begun yet"))
 }
@@ -131,6 +131,9 @@ pub fn pull(call: &mut Call) -> CommandResult {
     if share.is_some() || !may_wait {
         active.note_sent(share.as_ref().map_or((0, 0), Share::sent));
         outbox.reply(share.as_ref(), position, call.reply);
+        if let Some(Share::Copy) = share {
+            outbox.note_copy(region, unix_ms());
+        }
         outbox.note_answer(region, unix_ms());
         return Ok(());
     }
@@ -196,25 +199,16 @@ fn ask<T: Send + 'static>(
     })
 }
 
-/// ACTIVE COPY: a full copy, in pieces; ends with what the copy has.
-pub fn copy(call: &mut Call) -> CommandResult {
-    ask(
-        call,
-        |answer| Order::MakeCopy { answer },
-        |pieces: Vec<Vec<u8>>, reply| {
-            reply.array(pieces.len());
-            pieces.iter().for_each(|piece| reply.bulk(piece));
-        },
-    )
-}
-
 /// ACTIVE DIGEST: equal for servers that show the same.
 pub fn digest(call: &mut Call) -> CommandResult {
-    ask(
-        call,
-        |answer| Order::Digest { answer },
-        |digest: u64, reply| reply.bulk(format!("{digest:016x}").as_bytes()),
-    )
+    let active = active_of(call)?;
+    if !call.may_leave(false) {
+        return Err(refused("this cannot be asked in a transaction or script"));
+    }
+    if let Some(answer) = call.leave_to_background()? {
+        let _ = active.orders.send(Order::Digest { answer: Box::new(answer) });
+    }
+    Ok(())
 }
 
 /// ACTIVE FORGET region: a region is gone for good.

@@ -16,11 +16,13 @@ use braid_persistence::active::CopyFile;
 use parking_lot::Mutex;
 
 use super::batch::Batch;
+use super::copies::Taker;
 use super::on_disk::OnDisk;
+use super::outbox::Answers;
 use super::outbox::Outbox;
 
 /// The version of what servers say to each other. Others are refused.
-pub const PROTOCOL: i64 = 3;
+pub const PROTOCOL: i64 = 4;
 
 /// This server as its peers know it.
 #[derive(Clone, Debug, Default)]
@@ -89,6 +91,8 @@ pub struct Active {
     pub(crate) orders: Sender<Order>,
     /// Held by the link that takes a full copy: there is one at a time, on disk and in memory.
     pub(super) copying: Mutex<()>,
+    /// The thread merges one.
+    pub(super) merges_copy: AtomicBool,
     /// For the thread, when it starts.
     pub(super) inbox: Mutex<Option<Receiver<Order>>>,
     pub(super) reader: Mutex<Option<Reader>>,
@@ -118,6 +122,7 @@ pub(crate) fn of_config(config: &Config) -> Result<Option<Active>, String> {
         figures: Figures::default(),
         orders,
         copying: Mutex::default(),
+        merges_copy: AtomicBool::new(false),
         inbox: Mutex::new(Some(inbox)),
         reader: Mutex::default(),
         on_disk: OnDisk::default(),
@@ -161,9 +166,6 @@ impl Active {
     }
 }
 
-/// A full copy. It stands in memory until it has been sent.
-pub(crate) type Pieces = Vec<Vec<u8>>;
-
 /// What became of what a peer brought; an error says why it was refused.
 pub(crate) type Merged = Result<(), String>;
 
@@ -179,11 +181,11 @@ pub(crate) enum Order {
         file: CopyFile,
         answer: SyncSender<Merged>,
     },
-    MakeCopy {
-        answer: SyncSender<Pieces>,
-    },
+    /// A peer wants a full copy, or more of the one that it takes.
+    MakeCopy(Taker),
+    MoreCopy(Taker),
     Digest {
-        answer: SyncSender<u64>,
+        answer: Box<dyn Answers>,
     },
     Forget {
         region: Region,

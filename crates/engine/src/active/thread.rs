@@ -13,7 +13,7 @@ mod merge;
 mod reading;
 mod throttle;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
@@ -24,13 +24,16 @@ use braid_active::replica::Replica;
 use braid_active::translate::Values;
 use braid_active::vector::Run;
 use braid_active::{Stamp, wire};
+use braid_base::clock::unix_ms;
 use braid_journal::Reader;
 use braid_persistence::active::{ActiveFiles, ActiveManifest};
 use braid_replication::link::units::Units;
 
+use super::copies::Taker;
 use super::files;
 use super::keys::KeyName;
-use super::state::{Active, Order, Pieces};
+use super::outbox::Answers;
+use super::state::{Active, Order};
 use crate::dispatch::replay::{Replay, Source};
 use crate::engine::Engine;
 use crate::worker::Worker;
@@ -92,9 +95,9 @@ pub(super) struct Thread<'e> {
     /// A new generation, a full copy or a digest.
     saving: Option<generation::Saving>,
     /// Peers that wait for a full copy.
-    copies_wanted: Vec<SyncSender<Pieces>>,
+    copies_wanted: VecDeque<Taker>,
     /// Operators that wait for a digest.
-    digests_wanted: Vec<SyncSender<u64>>,
+    digests_wanted: Vec<Box<dyn Answers>>,
     /// When a generation was last begun that has not come to its end.
     last_attempt: Option<Instant>,
     /// There is garbage that may go.
@@ -199,7 +202,7 @@ impl<'e> Thread<'e> {
             has_acknowledgements: true,
             state_bytes: 0,
             saving: None,
-            copies_wanted: Vec::new(),
+            copies_wanted: VecDeque::new(),
             digests_wanted: Vec::new(),
             last_attempt: None,
             has_garbage: false,
@@ -277,11 +280,12 @@ impl<'e> Thread<'e> {
                 self.flush();
                 give(&answer, merged);
             }
-            Order::MakeCopy { answer } => {
+            Order::MakeCopy(taker) => {
                 self.flush();
                 self.active.figures.copies_sent.fetch_add(1, Relaxed);
-                self.copies_wanted.push(answer);
+                self.copies_wanted.push_back(taker);
             }
+            Order::MoreCopy(taker) => self.go_on_with_copy(taker),
             Order::Digest { answer } => {
                 while self.read_journal() {}
                 if self.is_dirty() {
@@ -353,9 +357,16 @@ impl<'e> Thread<'e> {
         self.pending_bytes.clear();
         self.pending_bytes.shrink_to(PENDING_KEPT);
         let most = usize::try_from(self.engine.config.active_backlog_size()).unwrap_or(usize::MAX);
-        outbox.backlog.trim(most);
+        let late = outbox.trim(most, unix_ms());
         outbox.applied = self.replica.vector().clone();
         drop(outbox);
+        for region in late {
+            log::warn!(
+                "Active-active: the backlog is too short for the peer of region {}, which is here but behind: \
+                 it will need a full copy (active-backlog-size)",
+                region.number()
+            );
+        }
         self.active.serve_waiting();
     }
 

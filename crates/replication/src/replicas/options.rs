@@ -55,6 +55,11 @@ pub struct ReplicaOptions {
 }
 
 impl ReplicaOptions {
+    /// It is another server than Braid, and wants changes.
+    pub fn is_other(&self) -> bool {
+        !self.keepalive && !self.rdb_only
+    }
+
     /// It goes on from the full sync's offset: on this connection, or on another one.
     pub fn needs_offset(&self) -> bool {
         !self.rdb_only || self.sibling || self.rdb_channel

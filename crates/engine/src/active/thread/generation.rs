@@ -13,9 +13,11 @@ use std::time::{Duration, Instant};
 use braid_active::saved::{Digester, Digesting, PIECE, Piece, Saver};
 use braid_persistence::active::{Former, StateFile};
 
-use super::{Thread, give};
+use super::Thread;
+use crate::active::copies::{Copy, Taker};
 use crate::active::files::write_state;
-use crate::active::state::{Merged, Pieces};
+use crate::active::outbox::Answers;
+use crate::active::state::Merged;
 
 /// A new generation begins when the log has as many bytes as the state, and at least so many.
 const LOG_MIN: u64 = 64 << 20;
@@ -25,8 +27,6 @@ const AGAIN: Duration = Duration::from_secs(5);
 const AT_ONCE: Duration = Duration::from_millis(1);
 /// Pieces that wait until they are written.
 const WAITING: usize = 8;
-/// Bytes of a full copy that travel as one.
-const BULK: usize = 1 << 20;
 
 /// What the thread that writes a state is told.
 enum Part {
@@ -47,8 +47,8 @@ struct Generation {
 
 enum Target {
     Files(Generation),
-    Copies { answers: Vec<SyncSender<Pieces>>, pieces: Pieces },
-    Digest { answers: Vec<SyncSender<u64>>, digester: Digester },
+    Copy(Copy),
+    Digest { answers: Vec<Box<dyn Answers>>, digester: Digester },
 }
 
 /// See the module. A saver that has given its last piece is none.
@@ -94,9 +94,10 @@ impl Thread<'_> {
             self.has_garbage = self.replica.collect_more_garbage();
         }
         if self.saving.is_none() && !self.copies_wanted.is_empty() {
-            let target =
-                Target::Copies { answers: std::mem::take(&mut self.copies_wanted), pieces: Vec::new() };
-            self.saving = Some(Saving { saver: Some(Saver::begin(&mut self.replica)), target });
+            self.saving = self.copies_wanted.pop_front().map(|taker| Saving {
+                saver: Some(Saver::begin(&mut self.replica)),
+                target: Target::Copy(Copy::begin(taker)),
+            });
         }
         if self.saving.is_none() && !self.digests_wanted.is_empty() {
             let answers = std::mem::take(&mut self.digests_wanted);
@@ -107,7 +108,7 @@ impl Thread<'_> {
         while let Some(mut saving) = self.saving.take() {
             let has_moved = match &mut saving.target {
                 Target::Files(generation) => self.write_on(&mut saving.saver, generation),
-                Target::Copies { pieces, .. } => self.copy_on(&mut saving.saver, pieces),
+                Target::Copy(copy) => self.copy_on(&mut saving.saver, copy),
                 Target::Digest { digester, answers } => self.digest_on(digester, answers),
             };
             match (has_moved, saving) {
@@ -117,12 +118,8 @@ impl Thread<'_> {
                         return has_moved || self.has_garbage;
                     }
                 }
-                (None, Saving { target: Target::Copies { answers, pieces }, saver: None }) => {
-                    answers.iter().for_each(|answer| give(answer, pieces.clone()));
-                }
-                // Everything has changed at once.
-                (None, Saving { target: Target::Copies { answers, .. }, .. }) => {
-                    self.copies_wanted.extend(answers);
+                (None, Saving { target: Target::Copy(copy), saver: Some(_) }) => {
+                    self.end_copy(copy);
                     return true;
                 }
                 (None, Saving { target: Target::Digest { answers, .. }, .. }) if !answers.is_empty() => {
@@ -136,30 +133,53 @@ impl Thread<'_> {
     }
 
     /// Goes on with a digest. Nothing if it is complete and has been given, or has come to nothing.
-    fn digest_on(&mut self, digester: &Digester, answers: &mut Vec<SyncSender<u64>>) -> Option<bool> {
+    fn digest_on(&mut self, digester: &Digester, answers: &mut Vec<Box<dyn Answers>>) -> Option<bool> {
         match digester.go_on(&mut self.replica, PIECE) {
             Digesting::More => Some(true),
             Digesting::Lost => None,
             Digesting::Done(digest) => {
-                answers.drain(..).for_each(|answer| give(&answer, digest));
+                for answer in answers.drain(..) {
+                    let mut reply = answer.buffer();
+                    reply.bulk(format!("{digest:016x}").as_bytes());
+                    answer.give(reply);
+                }
                 None
             }
         }
     }
 
-    /// Adds a piece to a full copy. Nothing if it is complete, or has come to nothing.
-    fn copy_on(&mut self, saver: &mut Option<Saver>, pieces: &mut Pieces) -> Option<bool> {
-        let (bytes, is_last) = match saver.as_mut()?.piece(&mut self.replica, PIECE) {
-            Piece::More(bytes) => (bytes, false),
-            Piece::Last(bytes) => (bytes, true),
-            Piece::Lost => return None,
-        };
-        pieces.extend(bytes.chunks(BULK).map(<[u8]>::to_vec));
-        if is_last {
-            *saver = None;
+    /// Makes a piece of a full copy; false if the peer has to take others first. Nothing if it is
+    /// complete, or has come to nothing; then there is a saver.
+    fn copy_on(&mut self, saver: &mut Option<Saver>, copy: &mut Copy) -> Option<bool> {
+        if copy.is_given_up() {
             return None;
         }
+        let Some(one) = saver.as_mut().filter(|_| !copy.is_full()) else {
+            let is_sent = copy.send(saver.is_none());
+            return if is_sent && saver.is_none() { None } else { Some(is_sent) };
+        };
+        match one.piece(&mut self.replica, PIECE) {
+            Piece::More(bytes) => copy.push(bytes),
+            Piece::Last(bytes) => {
+                copy.push(bytes);
+                *saver = None;
+            }
+            Piece::Lost => return None,
+        }
         Some(true)
+    }
+
+    pub(super) fn go_on_with_copy(&mut self, taker: Taker) {
+        match &mut self.saving {
+            Some(Saving { target: Target::Copy(copy), .. }) => copy.go_on(taker),
+            _ => taker.refuse(),
+        }
+    }
+
+    /// A copy has come to nothing, or nobody takes it.
+    fn end_copy(&mut self, copy: Copy) {
+        self.replica.stop_saving();
+        self.copies_wanted.extend(copy.end());
     }
 
     /// Gives a piece to the thread that writes; false if it is still busy. Nothing if the
@@ -258,7 +278,7 @@ impl Thread<'_> {
     pub(super) fn stop_saving(&mut self) {
         self.replica.stop_saving();
         match self.saving.take() {
-            Some(Saving { target: Target::Copies { answers, .. }, .. }) => self.copies_wanted.extend(answers),
+            Some(Saving { target: Target::Copy(copy), .. }) => self.end_copy(copy),
             Some(Saving { target: Target::Digest { answers, .. }, .. }) => {
                 self.digests_wanted.extend(answers)
             }

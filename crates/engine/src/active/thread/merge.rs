@@ -311,11 +311,13 @@ impl Thread<'_> {
         self.files.sync().map_err(|error| told(&error))?;
         self.in_world(|thread, _| {
             thread.holds_writes = true;
+            thread.active.merges_copy.store(true, SeqCst);
             let pause = &engine.clients.pause;
             pause.begin(&engine.attention, Purpose::Copy, PauseMode::Write, i64::MAX, unix_ms());
         });
         let merged = self.merge_while_writes_wait(state, file);
         self.holds_writes = false;
+        self.active.merges_copy.store(false, SeqCst);
         engine.clients.pause.end(&engine.attention, &engine.clients.mailboxes, Purpose::Copy);
         merged?;
         // So that the copy need not be kept.
@@ -343,12 +345,15 @@ impl Thread<'_> {
         let touches_libraries = difference.touches_libraries;
         let own = self.active.figures.own.load(Relaxed);
         let mut pieces = difference.into_pieces();
+        // The first replica that is none comes later ([`Active::merges_copy`]).
+        pieces.rewrites_streams = self.engine.replication.has_other_replicas.load(SeqCst);
         let mut is_over = false;
         while !is_over {
+            // With clients going on, as it takes long for a large key.
+            pieces.prepare(&self.replica);
             self.in_world(|thread, txn| {
                 let start = Instant::now();
                 let goes_on = || start.elapsed() < APPLY;
-                pieces.rewrites_streams = thread.engine.replication.has_other_replicas.load(SeqCst);
                 thread.run_requests(txn, |replica, run| is_over = pieces.run(replica, run, goes_on));
             });
         }

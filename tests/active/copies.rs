@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Full copies, which peers take part by part.
+
+use super::{link, server, wait_until_equal};
+use braid_tests::{TestServer, Value};
+
+/// Bytes of a value, and values of a part of what is written meanwhile.
+const VALUE: usize = 400;
+const PART: usize = 100;
+
+#[test]
+fn a_peer_that_takes_a_copy_needs_no_other() {
+    let backlog = ["--active-backlog-size", "1mb"];
+    let (one, two) = (server(1, &backlog), server(2, &backlog));
+    let mut client = one.connect();
+    let value = "v".repeat(VALUE);
+    let mut write = |part: usize| {
+        let pairs = (0..PART).map(|at| format!("key:{} {value}{part}", part * PART + at));
+        client.ok(&format!("MSET {}", pairs.collect::<Vec<_>>().join(" ")));
+    };
+    (0..200).for_each(&mut write);
+    one.connect().call("ACTIVE DIGEST");
+    link(&one, &[two.port()]);
+    link(&two, &[one.port()]);
+    // Four times as much as the backlog has room for, while the copy is made, sent and merged.
+    (0..100).for_each(&mut write);
+    wait_until_equal(&[&one, &two]);
+    let merged = |server: &TestServer| {
+        server.connect().info_field("active", "active_full_copies_merged").expect("the field")
+    };
+    assert_eq!([merged(&one), merged(&two)], ["0", "1"]);
+}
+
+#[test]
+fn parts_of_a_copy_follow_each_other() {
+    let one = server(1, &[]);
+    let mut client = one.connect();
+    client.ok("SET key value");
+    assert_eq!(client.call("ACTIVE COPY MORE").elements(), Some(&[Value::Integer(-1)][..]), "none has begun");
+    let copy = client.call("ACTIVE COPY");
+    let parts = copy.elements().expect("a list");
+    assert_eq!(parts[0], Value::Integer(0), "there is no more");
+    assert!(parts.len() > 1);
+    assert_eq!(
+        client.call("ACTIVE COPY MORE").elements(),
+        Some(&[Value::Integer(-1)][..]),
+        "it was complete"
+    );
+    assert!(matches!(client.call("ACTIVE COPY other"), Value::Error(_)));
+    assert!(matches!(client.call("ACTIVE COPY MORE MORE"), Value::Error(_)));
+}
