@@ -669,8 +669,8 @@ mod tests {
         assert_eq!(words(inserted), ["LINSERT", "key", "AFTER", "7", "9"]);
     }
 
-    /// Of a long list of equal elements that a peer has changed in its middle, only the shorter side
-    /// is written anew.
+    /// Of a long list of equal elements that a peer has changed in its middle only the shorter
+    /// side is written anew.
     #[test]
     fn a_change_among_equal_elements_rewrites_the_shorter_side() {
         type Write = fn(&mut Transaction, &Name, usize);

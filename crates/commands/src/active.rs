@@ -2,7 +2,7 @@
 //! ACTIVE: requests between active-active servers, and of their operators. The command exists in
 //! active mode alone (`active-replica yes`). The bodies are in `braid_engine::active`.
 
-use braid_engine::active::{copies, serve};
+use braid_engine::active::serve;
 use braid_engine::{Call, Handler, Row};
 use braid_spec::{Category, CommandResult, Flags, Group};
 
@@ -13,7 +13,7 @@ const fn row(name: &'static str, handler: Handler, summary: &'static str, comple
 }
 
 const SUBCOMMANDS: &[Row] = &[
-    row("copy", copies::copy, "Returns a part of a full copy for a peer.", "O(N) where N is the number of keys.")
+    row("copy", serve::copy, "Returns a part of a full copy for a peer.", "O(N) where N is the number of keys.")
         .at_least(2)
         .syntax("[MORE]"),
     row("digest", serve::digest, "Returns what is equal for servers that show the same.", "O(N) where N is the number of keys.")

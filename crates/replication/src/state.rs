@@ -46,7 +46,7 @@ pub struct Replication {
     pub asked_at: AtomicU64,
     /// They must be asked again.
     pub asks_soon: AtomicBool,
-    /// Servers other than Braid replicate this one, or have done so. Only where it is active-active.
+    /// Servers other than Braid replicate this one, or have. Only where it is active-active.
     pub has_other_replicas: AtomicBool,
     /// Who reads the journal, as bits. While this server is a replica its own commands are not
     /// journalled, though the journal is read.

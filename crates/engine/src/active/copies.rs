@@ -1,16 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Full copies for peers: ACTIVE COPY begins one, and ACTIVE COPY MORE goes on with it on the same
-//! connection. The thread makes a copy as fast as the peer takes it, so that no more of it is in
-//! memory than is sent at once.
+//! Full copies for peers, a part at a time ([`super::serve::copy`]). The thread makes a copy as
+//! fast as the peer takes it, so that no more of it is in memory than is sent at once.
 
 use std::time::{Duration, Instant};
 
-use braid_spec::{CommandError, CommandResult};
-
 use super::outbox::Answers;
-use super::serve::{active_of, refused};
-use super::state::Order;
-use crate::engine::call::Call;
 
 /// Bytes that are sent at once, about.
 const AT_ONCE: usize = 4 << 20;
@@ -109,22 +103,4 @@ fn answer(answer: Box<dyn Answers>, follows: i64, pieces: &[Vec<u8>]) {
     reply.integer(follows);
     pieces.iter().for_each(|piece| reply.bulk(piece));
     answer.give(reply);
-}
-
-/// ACTIVE COPY \[MORE\]: what follows, and pieces of a full copy.
-pub fn copy(call: &mut Call) -> CommandResult {
-    let active = active_of(call)?;
-    let goes_on = call.args.len() == 3 && call.arg_is(2, "MORE");
-    if call.args.len() > 2 && !goes_on {
-        return Err(CommandError::Syntax);
-    }
-    if !call.may_leave(false) {
-        return Err(refused("this cannot be asked in a transaction or script"));
-    }
-    let client = call.session.record.id;
-    if let Some(answer) = call.leave_to_background()? {
-        let taker = Taker { client, answer: Box::new(answer) };
-        let _ = active.orders.send(if goes_on { Order::MoreCopy(taker) } else { Order::MakeCopy(taker) });
-    }
-    Ok(())
 }

@@ -20,7 +20,7 @@
 
 mod batch;
 mod codec;
-pub mod copies;
+mod copies;
 mod files;
 mod keys;
 mod libraries;

@@ -12,6 +12,7 @@ use braid_active::Region;
 use braid_base::clock::unix_ms;
 
 use super::codec::{is_identity, members_text, parse_table, parse_vector};
+use super::copies::Taker;
 use super::outbox::{Answers, Question, Ripe, Share};
 use super::state::{Active, Order, PROTOCOL};
 use crate::background::Answer;
@@ -27,7 +28,7 @@ const BYTES_MAX: i64 = 8 << 20;
 /// How long an operator's question to the thread may take.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-pub(super) fn refused(why: impl Into<String>) -> CommandError {
+fn refused(why: impl Into<String>) -> CommandError {
     CommandError::text(format!("ERR {}", why.into()))
 }
 
@@ -36,7 +37,7 @@ fn text<'a>(call: &Call<'a, '_>, index: usize) -> Result<&'a str, CommandError> 
 }
 
 /// The shared state, once the files have been read.
-pub(super) fn active_of<'a>(call: &Call<'a, '_>) -> Result<&'a Active, CommandError> {
+fn active_of<'a>(call: &Call<'a, '_>) -> Result<&'a Active, CommandError> {
     let active = call.engine.active.as_ref().filter(|active| active.is_ready.load(Relaxed));
     active.ok_or_else(|| CommandError::text("LOADING active-active replication has not begun yet"))
 }
@@ -197,6 +198,25 @@ fn ask<T: Send + 'static>(
             Err(_) => answer.give_error(&refused("active-active replication does not answer")),
         }
     })
+}
+
+/// ACTIVE COPY \[MORE\]: begins a full copy, or goes on with the one that this connection takes.
+/// Answered with what follows (1: more, 0: nothing, -1: it has come to nothing), and pieces.
+pub fn copy(call: &mut Call) -> CommandResult {
+    let active = active_of(call)?;
+    let goes_on = call.args.len() == 3 && call.arg_is(2, "MORE");
+    if call.args.len() > 2 && !goes_on {
+        return Err(CommandError::Syntax);
+    }
+    if !call.may_leave(false) {
+        return Err(refused("this cannot be asked in a transaction or script"));
+    }
+    let client = call.session.record.id;
+    if let Some(answer) = call.leave_to_background()? {
+        let taker = Taker { client, answer: Box::new(answer) };
+        let _ = active.orders.send(if goes_on { Order::MoreCopy(taker) } else { Order::MakeCopy(taker) });
+    }
+    Ok(())
 }
 
 /// ACTIVE DIGEST: equal for servers that show the same.
