@@ -32,8 +32,8 @@ fn two_servers_with_one_number_refuse_each_other() {
     wait_for("itself", || one.log().contains("same server"));
 }
 
-/// A peer that introduces itself properly and then answers PULL with this.
-fn liar(answers: &'static [u8]) -> u16 {
+/// A peer that introduces itself properly and then answers PULL and COPY with this.
+fn liar(answers: &'static [u8], copy: &'static [u8]) -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let port = listener.local_addr().expect("bound").port();
     std::thread::spawn(move || {
@@ -43,10 +43,12 @@ fn liar(answers: &'static [u8]) -> u16 {
             let mut line = String::new();
             while reader.read_line(&mut line).is_ok_and(|count| count > 0) {
                 if line.trim_end() == "HELLO" {
-                    let hello = format!("*5\r\n:3\r\n$40\r\n{}\r\n:9\r\n:1\r\n$3\r\n512\r\n", "a".repeat(40));
+                    let hello = format!("*5\r\n:4\r\n$40\r\n{}\r\n:9\r\n:1\r\n$3\r\n512\r\n", "a".repeat(40));
                     let _ = connection.write_all(hello.as_bytes());
                 } else if line.trim_end() == "PULL" {
                     let _ = connection.write_all(answers);
+                } else if line.trim_end() == "COPY" {
+                    let _ = connection.write_all(copy);
                 }
                 line.clear();
             }
@@ -59,19 +61,31 @@ fn liar(answers: &'static [u8]) -> u16 {
 fn peers_that_send_garbage_are_refused() {
     let good = server(2, &[]);
     good.connect().ok("SET good 1");
-    for (region, (answer, line)) in (11..).zip([
+    const COPY: &[u8] = b"*5\r\n$4\r\ncopy\r\n$1\r\n0\r\n$0\r\n\r\n$0\r\n\r\n$0\r\n\r\n";
+    let lies: [(&[u8], &[u8], &str); 10] = [
         (
-            &b"*6\r\n$5\r\nunits\r\n$1\r\n0\r\n$0\r\n\r\n$0\r\n\r\n$0\r\n\r\n$3\r\nxyz\r\n"[..],
+            b"*6\r\n$5\r\nunits\r\n$1\r\n0\r\n$0\r\n\r\n$0\r\n\r\n$0\r\n\r\n$3\r\nxyz\r\n",
+            b"",
             "makes no sense",
         ),
-        (b"+OK\r\n", "makes no sense"),
-        (b"*1\r\n$-5\r\n", "makes no sense"),
-        (b"*5\r\n$4\r\nword\r\n$1\r\n0\r\n$0\r\n\r\n$0\r\n\r\n$0\r\n\r\n", "makes no sense"),
-        (b"*6\r\n$5\r\nunits\r\n$1\r\n0\r\n$0\r\n\r\n$0\r\n\r\n$0\r\n\r\n$1\r\n\xff\r\n", "has version 255"),
-    ]) {
+        (b"+OK\r\n", b"", "makes no sense"),
+        (b"*1\r\n$-5\r\n", b"", "makes no sense"),
+        (COPY, b"*2\r\n:0\r\n$3\r\nxyz\r\n", "this is no state"),
+        (COPY, b"*1\r\n:0\r\n", "ends too early"),
+        (COPY, b"*1\r\n:7\r\n", "a wrong answer to ACTIVE COPY"),
+        (COPY, b"*2\r\n:1\r\n:1\r\n", "a number in a full copy"),
+        (COPY, b"*1\r\n:-1\r\n", "has come to nothing"),
+        (b"*5\r\n$4\r\nword\r\n$1\r\n0\r\n$0\r\n\r\n$0\r\n\r\n$0\r\n\r\n", b"", "makes no sense"),
+        (
+            b"*6\r\n$5\r\nunits\r\n$1\r\n0\r\n$0\r\n\r\n$0\r\n\r\n$0\r\n\r\n$1\r\n\xff\r\n",
+            b"",
+            "has version 255",
+        ),
+    ];
+    for (region, (answer, copy, line)) in (11..).zip(lies) {
         // Each is another server to the good one.
         let one = server(region, &[]);
-        let port = liar(answer);
+        let port = liar(answer, copy);
         link(&one, &[port, good.port()]);
         wait_for("the refusal", || one.log().contains(line));
         wait_for("what others send", || one.connect().call("EXISTS good") == Value::Integer(1));
