@@ -345,7 +345,7 @@ impl Thread<'_> {
         let touches_libraries = difference.touches_libraries;
         let own = self.active.figures.own.load(Relaxed);
         let mut pieces = difference.into_pieces();
-        // The first replica that is none comes later ([`Active::merges_copy`]).
+        // No first replica that is not Braid comes meanwhile ([`Active::merges_copy`]).
         pieces.rewrites_streams = self.engine.replication.has_other_replicas.load(SeqCst);
         let mut is_over = false;
         while !is_over {
