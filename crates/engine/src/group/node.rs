@@ -282,6 +282,11 @@ impl Engine {
             && !self.slot_moves.is_coming(slot)
     }
 
+    /// Whether no database has keys.
+    pub fn has_no_keys(&self) -> bool {
+        (0..self.keyspace.databases()).all(|db| self.keyspace.len(db).0 == 0)
+    }
+
     /// Removes all keys: they are those of a primary that this server has left.
     pub fn remove_all_keys(&self) {
         let world = self.keyspace.gate.close(None);
