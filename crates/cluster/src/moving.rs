@@ -27,6 +27,9 @@ const INTERVAL: Duration = Duration::from_millis(20);
 /// How long the node that is asked may take to hear of a move.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// How long the nodes of a shard without slots may take to join another one.
+const JOINING: Duration = Duration::from_secs(10);
+
 /// What is evened out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum By {
@@ -70,6 +73,8 @@ pub enum Wish {
 pub struct Plan {
     pub primaries: Vec<Node>,
     pub moves: Vec<Move>,
+    /// The nodes of the shard that is to lose all slots, its primary first.
+    drained: Vec<Node>,
 }
 
 impl Plan {
@@ -86,6 +91,7 @@ impl Plan {
         if let Some(node) = primaries.iter().find(|node| node.has_failed) {
             return Err(format!("{} has failed: see braid-cluster status", node.address()));
         }
+        let mut drained = Vec::new();
         let moves = match wish {
             Wish::Move { slots: wanted, to } => {
                 let owners = nodes.owners();
@@ -97,10 +103,21 @@ impl Plan {
                 plan::given(&owned, wanted, place(&cluster.find(&nodes, to)?)?)
             }
             Wish::Drain(word) => {
-                let shard = place(&cluster.find(&nodes, word)?)?;
+                let node = cluster.find(&nodes, word)?;
+                // Its shard may be another than is thought: one that was drained is a replica now.
+                if let Some(primary) = nodes.primary_of(&node).filter(|primary| primary.id != node.id) {
+                    return Err(format!(
+                        "{} is a replica of {}, which is to be named if its shard is to be drained",
+                        node.address(),
+                        primary.address()
+                    ));
+                }
+                let shard = place(&node)?;
                 if primaries.len() == 1 {
                     return Err("there is no other primary that could have its slots".into());
                 }
+                let replicas = nodes.replicas(&node.id).cloned().collect();
+                drained = [vec![node], replicas].concat();
                 plan::emptied(&owned, shard)
             }
             Wish::Rebalance(by) => {
@@ -114,7 +131,7 @@ impl Plan {
                 }
             }
         };
-        Ok(Plan { primaries: primaries.into_iter().cloned().collect(), moves })
+        Ok(Plan { primaries: primaries.into_iter().cloned().collect(), moves, drained })
     }
 
     /// For people.
@@ -167,6 +184,34 @@ impl Plan {
         }
         Ok(())
     }
+}
+
+impl Plan {
+    /// Waits until the nodes of a shard that was drained are replicas of the one that has got the
+    /// last slots, unless its primary is set to stay one. Which nodes, and whose replicas.
+    pub fn await_joining(&self, cluster: &mut Cluster) -> Option<(&[Node], Node)> {
+        let node = self.drained.first().filter(|_| !self.moves.is_empty())?;
+        let mut joined = None;
+        let is_settled = wait_until("it is a replica", JOINING, || {
+            let nodes = cluster.nodes()?;
+            // It may have failed over, or left.
+            let Some(primary) = nodes.node(&node.id).and_then(|node| nodes.primary_of(node)) else {
+                return Ok(true);
+            };
+            joined = Some(primary.clone()).filter(|primary| !primary.slots.is_empty());
+            Ok(joined.is_some() || !may_join(cluster, primary))
+        });
+        // Keys may keep it a primary, as its log tells.
+        let primary = joined.filter(|_| is_settled.is_ok());
+        primary.map(|primary| (&self.drained[..], primary))
+    }
+}
+
+/// Whether a primary becomes a replica when it has no slots any more. One that does not tell its
+/// settings is not waited for.
+fn may_join(cluster: &Cluster, primary: &Node) -> bool {
+    let told = cluster.ask(primary, &["CONFIG", "GET", "cluster-allow-replica-migration"]);
+    told.is_ok_and(|told| told.elements().get(1).is_some_and(|value| value.text() == "yes"))
 }
 
 /// What each slot holds, or costs, as its primary tells.

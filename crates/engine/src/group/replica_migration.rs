@@ -55,7 +55,8 @@ impl ReplicaMigration {
         let is_late = now - *since >= DELAY;
         let may_go = match goal {
             Goal::Orphaned(_) => is_late,
-            Goal::Taker(_) => engine.has_finished_moves() && engine.has_no_keys(),
+            // Clients have their replies by then.
+            Goal::Taker(_) => now - *since >= EVERY && engine.has_given_all(),
         };
         if may_go {
             let goal = goal.clone();
@@ -107,9 +108,14 @@ impl Engine {
         }
     }
 
-    /// No move of slots is under way here.
-    fn has_finished_moves(&self) -> bool {
-        self.slot_moves.all().iter().all(|one| one.is_over())
+    /// Nothing is left to do here for slots that have gone: no move is under way, keys are deleted,
+    /// and no reply waits for a replica.
+    fn has_given_all(&self) -> bool {
+        let set = &self.replication.in_sync;
+        let end = set.without_question(self.keyspace.journal.end());
+        self.has_no_keys()
+            && self.slot_moves.all().iter().all(|one| one.is_over())
+            && set.covers(self.sync_level(), end)
     }
 
     fn migrate_replica(&self, to: &Arc<str>) {
