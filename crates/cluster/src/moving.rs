@@ -8,7 +8,7 @@
 
 use std::time::{Duration, Instant};
 
-use braid_client::{Connection, Value, figures};
+use braid_client::{Connection, Info, Value, figures};
 use serde_json::{Value as Json, json};
 
 use crate::cluster::{Cluster, wait_until};
@@ -24,7 +24,7 @@ const ATTEMPTS: usize = 20;
 const BETWEEN: Duration = Duration::from_millis(500);
 /// How often a move's progress is looked at.
 const INTERVAL: Duration = Duration::from_millis(20);
-/// How long the node that is asked may take to hear of a move.
+/// How long the node that is asked may take to hear of a move, and a new replica to load its data.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long the nodes of a shard without slots may take to join another one.
@@ -188,7 +188,7 @@ impl Plan {
 
 impl Plan {
     /// Waits until the nodes of a shard that was drained are replicas of the one that has got the
-    /// last slots, unless its primary is set to stay one. Which nodes, and whose replicas.
+    /// last slots and have its data, unless its primary is set to stay one. Which nodes, and whose.
     pub fn await_joining(&self, cluster: &mut Cluster) -> Option<(&[Node], Node)> {
         let node = self.drained.first().filter(|_| !self.moves.is_empty())?;
         let mut joined = None;
@@ -202,8 +202,15 @@ impl Plan {
             Ok(joined.is_some() || !may_join(cluster, primary))
         });
         // Keys may keep it a primary, as its log tells.
-        let primary = joined.filter(|_| is_settled.is_ok());
-        primary.map(|primary| (&self.drained[..], primary))
+        let primary = joined.filter(|_| is_settled.is_ok())?;
+        let is_linked = |node: &Node| {
+            // One that is not reached is not waited for.
+            let Ok(told) = cluster.ask(node, &["INFO", "replication"]) else { return true };
+            Info::parse(&told.text()).get("master_link_status") == Some("up")
+        };
+        // What they load takes its time: then they are told of nevertheless.
+        let _ = wait_until("they have everything", PATIENCE, || Ok(self.drained.iter().all(is_linked)));
+        Some((&self.drained, primary))
     }
 }
 
