@@ -60,7 +60,8 @@ impl ReplicaMigration {
         };
         if may_go {
             let goal = goal.clone();
-            self.goal = None;
+            // If it comes to nothing it is tried again after a while.
+            (self.goal, self.looked) = (None, now + DELAY);
             self.go(engine, goal);
         } else if is_late && !engine.has_no_keys() && !std::mem::replace(&mut self.is_kept, true) {
             log::warn!(
