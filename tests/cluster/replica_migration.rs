@@ -6,7 +6,7 @@ use braid_tests::Value;
 use rustix::process::Signal;
 
 use crate::Cluster;
-use crate::moves::newest;
+use crate::moves::{TAGS, newest, under_load, wait_for_keys};
 
 /// A key of the second of two shards.
 const KEY: &str = "foo";
@@ -166,4 +166,24 @@ fn a_primary_with_keys_that_are_nobodys_stays_until_they_are() {
     assert_eq!(cluster.client(0).call("DBSIZE"), Value::Integer(1));
     cluster.client(1).ok(&format!("CLUSTER ADDSLOTS {slot}"));
     wait_for_replicas(&cluster, 1, &[0]);
+}
+
+#[test]
+fn nothing_is_lost_and_no_outcome_unknown_when_a_shard_joins_another_under_load() {
+    let more = ["--sync-writes", "yes", "--enable-debug-command", "yes"];
+    let Some(cluster) = Cluster::create(4, 2, &more) else { return };
+    for index in 0..2 {
+        let set = format!("in_sync:n{index},n{}", index + 2);
+        cluster.wait_for("the replica is in sync", || cluster.client(index).info("group").contains(&set));
+    }
+    under_load(&cluster, 3, || {
+        cluster.move_slots(0, 1, "0 8191");
+        cluster.wait_for("all are replicas", || replicas(&cluster, 1).len() == 3);
+    });
+    wait_for_keys(&cluster, &[1], 3 * 3 * TAGS as i64);
+    wait_for_replicas(&cluster, 1, &[0, 2, 3]);
+    for index in 0..4 {
+        let info = cluster.client(index).info("group");
+        assert!(info.contains("sync_writes_uncertain:0"), "{info}");
+    }
 }
