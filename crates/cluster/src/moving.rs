@@ -24,11 +24,9 @@ const ATTEMPTS: usize = 20;
 const BETWEEN: Duration = Duration::from_millis(500);
 /// How often a move's progress is looked at.
 const INTERVAL: Duration = Duration::from_millis(20);
-/// How long the node that is asked may take to hear of a move, and a new replica to load its data.
+/// How long the node that is asked may take to hear of a move, a shard without slots to join another
+/// one, and its nodes to load the data there.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// How long the nodes of a shard without slots may take to join another one.
-const JOINING: Duration = Duration::from_secs(10);
 
 /// What is evened out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -192,7 +190,7 @@ impl Plan {
     pub fn await_joining(&self, cluster: &mut Cluster) -> Option<(&[Node], Node)> {
         let node = self.drained.first().filter(|_| !self.moves.is_empty())?;
         let mut joined = None;
-        let is_settled = wait_until("it is a replica", JOINING, || {
+        let is_settled = wait_until("it is a replica", PATIENCE, || {
             let nodes = cluster.nodes()?;
             // It may have failed over, or left.
             let Some(primary) = nodes.node(&node.id).and_then(|node| nodes.primary_of(node)) else {

@@ -264,7 +264,7 @@ impl Engine {
     }
 
     /// Slots with keys here that belong to other shards, and are not on their way here.
-    fn foreign_slots(&self) -> SlotSet {
+    pub(super) fn foreign_slots(&self) -> SlotSet {
         let Some(map) = self.cluster.as_ref().and_then(|node| node.map.as_ref()) else {
             return SlotSet::default();
         };

@@ -63,10 +63,11 @@ impl ReplicaMigration {
             // If it comes to nothing it is tried again after a while.
             (self.goal, self.looked) = (None, now + DELAY);
             self.go(engine, goal);
-        } else if is_late && !engine.has_no_keys() && !std::mem::replace(&mut self.is_kept, true) {
+        } else if is_late && !self.is_kept && !engine.has_no_keys() && engine.foreign_slots().is_empty() {
             log::warn!(
                 "This primary has lost its last slot, and stays one: it has keys of slots that are nobody's"
             );
+            self.is_kept = true;
         }
     }
 
