@@ -24,8 +24,8 @@ const ATTEMPTS: usize = 20;
 const BETWEEN: Duration = Duration::from_millis(500);
 /// How often a move's progress is looked at.
 const INTERVAL: Duration = Duration::from_millis(20);
-/// How long the node that is asked may take to hear of a move, a shard without slots to join another
-/// one, and its nodes to load the data there.
+/// How long the node that is asked may take to hear of a move, a shard without slots to join
+/// another one, and its nodes to load the data there.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What is evened out.
