@@ -79,6 +79,7 @@ fn slots_move_key_by_key_and_nodes_go() {
         cluster.add_node();
         let places: Vec<String> = (0..3).map(|index| address(&cluster, index)).collect();
         run(&program, &["add-node", &places[2], &places[0]]);
+        cluster.wait_for("the others know it", || cluster.lines(0).len() == 3);
         let id = cluster.id(2);
         // Where keys are.
         let moved = ["--cluster-from", "all", "--cluster-to", &id, "--cluster-slots", "60", "--cluster-yes"];

@@ -10,6 +10,7 @@ use braid_client::{Arguments, Connection, Info, TargetOptions};
 use braid_cluster::change::{self, NodeAddress};
 use braid_cluster::cluster::Cluster;
 use braid_cluster::moving::{Plan, Wish};
+use braid_cluster::nodes::Node;
 use braid_cluster::options::{self, Action, Options, Request};
 use braid_cluster::overview::Overview;
 use braid_cluster::{failover, gather, import, plan, promote, status};
@@ -139,8 +140,10 @@ fn move_slots(options: &Options, wish: &Wish) -> Result<String, String> {
     let moves = Plan::of(&mut cluster, wish)?;
     let count = plan::size(&moves.moves);
     let begin = Instant::now();
+    let mut joined = None;
     if !options.dry_run {
         moves.carry_out(&mut cluster)?;
+        joined = moves.await_joining(&mut cluster);
     }
     let seconds = begin.elapsed().as_secs_f64();
     if options.json {
@@ -149,6 +152,7 @@ fn move_slots(options: &Options, wish: &Wish) -> Result<String, String> {
             "dry_run": options.dry_run,
             "slots": count,
             "moves": moves.json(),
+            "joined": joined.map(|(_, primary)| json!({ "id": primary.id, "address": primary.address() })),
             "seconds": seconds,
         });
         return Ok(format!("{json:#}\n"));
@@ -156,6 +160,10 @@ fn move_slots(options: &Options, wish: &Wish) -> Result<String, String> {
     let mut text = moves.text();
     if !options.dry_run && count > 0 {
         text += &format!("{} moved in {seconds:.1} s\n", change::plural(count, "slot"));
+    }
+    if let Some((nodes, primary)) = joined {
+        let nodes: Vec<String> = nodes.iter().map(Node::address).collect();
+        text += &format!("{}: now of the shard of {}\n", nodes.join(", "), primary.address());
     }
     Ok(text)
 }

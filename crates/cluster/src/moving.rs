@@ -8,7 +8,7 @@
 
 use std::time::{Duration, Instant};
 
-use braid_client::{Connection, Value, figures};
+use braid_client::{Connection, Info, Value, figures};
 use serde_json::{Value as Json, json};
 
 use crate::cluster::{Cluster, wait_until};
@@ -24,7 +24,8 @@ const ATTEMPTS: usize = 20;
 const BETWEEN: Duration = Duration::from_millis(500);
 /// How often a move's progress is looked at.
 const INTERVAL: Duration = Duration::from_millis(20);
-/// How long the node that is asked may take to hear of a move.
+/// How long the node that is asked may take to hear of a move, a shard without slots to join
+/// another one, and its nodes to load the data there.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What is evened out.
@@ -70,6 +71,8 @@ pub enum Wish {
 pub struct Plan {
     pub primaries: Vec<Node>,
     pub moves: Vec<Move>,
+    /// The nodes of the shard that is to lose all slots, its primary first.
+    drained: Vec<Node>,
 }
 
 impl Plan {
@@ -86,6 +89,7 @@ impl Plan {
         if let Some(node) = primaries.iter().find(|node| node.has_failed) {
             return Err(format!("{} has failed: see braid-cluster status", node.address()));
         }
+        let mut drained = Vec::new();
         let moves = match wish {
             Wish::Move { slots: wanted, to } => {
                 let owners = nodes.owners();
@@ -97,10 +101,21 @@ impl Plan {
                 plan::given(&owned, wanted, place(&cluster.find(&nodes, to)?)?)
             }
             Wish::Drain(word) => {
-                let shard = place(&cluster.find(&nodes, word)?)?;
+                let node = cluster.find(&nodes, word)?;
+                // Its shard may be another than is thought: one that was drained is a replica now.
+                if let Some(primary) = nodes.primary_of(&node).filter(|primary| primary.id != node.id) {
+                    return Err(format!(
+                        "{} is a replica of {}, which is to be named if its shard is to be drained",
+                        node.address(),
+                        primary.address()
+                    ));
+                }
+                let shard = place(&node)?;
                 if primaries.len() == 1 {
                     return Err("there is no other primary that could have its slots".into());
                 }
+                let replicas = nodes.replicas(&node.id).cloned().collect();
+                drained = [vec![node], replicas].concat();
                 plan::emptied(&owned, shard)
             }
             Wish::Rebalance(by) => {
@@ -114,7 +129,7 @@ impl Plan {
                 }
             }
         };
-        Ok(Plan { primaries: primaries.into_iter().cloned().collect(), moves })
+        Ok(Plan { primaries: primaries.into_iter().cloned().collect(), moves, drained })
     }
 
     /// For people.
@@ -167,6 +182,41 @@ impl Plan {
         }
         Ok(())
     }
+}
+
+impl Plan {
+    /// Waits until the nodes of a shard that was drained are replicas of the one that has got the
+    /// last slots and have its data, unless its primary is set to stay one. Which nodes, and whose.
+    pub fn await_joining(&self, cluster: &mut Cluster) -> Option<(&[Node], Node)> {
+        let node = self.drained.first().filter(|_| !self.moves.is_empty())?;
+        let mut joined = None;
+        let is_settled = wait_until("it is a replica", PATIENCE, || {
+            let nodes = cluster.nodes()?;
+            // It may have failed over, or left.
+            let Some(primary) = nodes.node(&node.id).and_then(|node| nodes.primary_of(node)) else {
+                return Ok(true);
+            };
+            joined = Some(primary.clone()).filter(|primary| !primary.slots.is_empty());
+            Ok(joined.is_some() || !may_join(cluster, primary))
+        });
+        // Keys may keep it a primary, as its log tells.
+        let primary = joined.filter(|_| is_settled.is_ok())?;
+        let is_linked = |node: &Node| {
+            // One that is not reached is not waited for.
+            let Ok(told) = cluster.ask(node, &["INFO", "replication"]) else { return true };
+            Info::parse(&told.text()).get("master_link_status") == Some("up")
+        };
+        // What they load takes its time: then they are told of nevertheless.
+        let _ = wait_until("they have everything", PATIENCE, || Ok(self.drained.iter().all(is_linked)));
+        Some((&self.drained, primary))
+    }
+}
+
+/// Whether a primary becomes a replica when it has no slots any more. One that does not tell its
+/// settings is not waited for.
+fn may_join(cluster: &Cluster, primary: &Node) -> bool {
+    let told = cluster.ask(primary, &["CONFIG", "GET", "cluster-allow-replica-migration"]);
+    told.is_ok_and(|told| told.elements().get(1).is_some_and(|value| value.text() == "yes"))
 }
 
 /// What each slot holds, or costs, as its primary tells.

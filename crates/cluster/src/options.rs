@@ -34,7 +34,8 @@ Clusters:
 create    a cluster of empty servers, with N replicas for each primary (0)
 add       a node: a primary without slots, or a replica of NODE's shard
 remove    a node that has no slots; one that cannot be reached is forgotten
-drain     moves all slots of NODE's shard to the others, as many to each as makes them even
+drain     moves all slots of the primary NODE to the others, as many to each as makes them even; it
+          and its replicas become replicas there, unless cluster-allow-replica-migration is off
 rebalance moves slots so that all primaries have as many of them, of keys, of bytes in memory, or of
           processor time (as far as the servers count that for each slot)
 move      SLOTS, such as 0-99,200, to NODE's shard

@@ -142,10 +142,6 @@ fn each_of(ranges: Vec<(u16, u16)>) -> Vec<u16> {
     ranges.into_iter().flat_map(|(first, last)| first..=last).collect()
 }
 
-fn has_no_keys(engine: &Engine) -> bool {
-    (0..engine.keyspace.databases()).all(|db| engine.keyspace.len(db).0 == 0)
-}
-
 /// An argument as a slot.
 pub(super) fn slot_arg(call: &Call, index: usize) -> Result<u16, CommandError> {
     slot_of_text(call.args[index])
@@ -233,7 +229,7 @@ pub(super) fn delete_slots_range(call: &mut Call) -> CommandResult {
 
 pub(super) fn flush_slots(call: &mut Call) -> CommandResult {
     if let Some(map) = map_of(call)? {
-        if !has_no_keys(call.engine) {
+        if !call.engine.has_no_keys() {
             return Err(CommandError::text("ERR DB must be empty to perform CLUSTER FLUSHSLOTS."));
         }
         return change(call, map, |operator| operator.flush_slots());
@@ -305,7 +301,7 @@ pub(super) fn replicate(call: &mut Call) -> CommandResult {
     if let Some(map) = map_of(call)? {
         let id = id_arg(call, 2);
         return in_background(call, map, move |task| {
-            let is_empty = has_no_keys(task.engine);
+            let is_empty = task.engine.has_no_keys();
             task.change(|operator| operator.replicate(&id, is_empty)).map(|_| "OK".to_owned())
         });
     }
@@ -400,7 +396,7 @@ pub(super) fn reset(call: &mut Call) -> CommandResult {
 
 /// Has this node leave the cluster.
 fn leave(call: &mut Call, map: &ClusterMap, is_hard: bool) -> CommandResult {
-    if map.view().leads && !has_no_keys(call.engine) {
+    if map.view().leads && !call.engine.has_no_keys() {
         return Err(CommandError::text(
             "ERR CLUSTER RESET can't be called with master nodes containing keys",
         ));

@@ -47,7 +47,8 @@ super::directives! {
     cluster_migration_barrier: u32 =>
         integer("cluster-migration-barrier", || 1, 0, INT_MAX, Unit::Plain).only_with(&["cluster-name"]);
 
-    /// Let replicas move to masters that have lost theirs.
+    /// Let replicas move to masters that have lost theirs, and a master become a replica of the one
+    /// that has taken its last slot.
     cluster_allow_replica_migration: bool =>
         switch("cluster-allow-replica-migration", true).only_with(&["cluster-name"]);
 

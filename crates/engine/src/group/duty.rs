@@ -83,7 +83,7 @@ impl<'e> Duties<'e> {
             end,
             history,
             offset,
-            has_data: (0..engine.keyspace.databases()).any(|db| engine.keyspace.len(db).0 > 0),
+            has_data: !engine.has_no_keys(),
             is_whole: group.is_whole.load(Relaxed) && link.phase() != Phase::Sync,
             former: self.former.run.clone(),
             kept: self.former.run.clone().filter(|_| engine.append_only.was_loaded.load(Relaxed)),

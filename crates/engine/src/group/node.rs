@@ -264,7 +264,7 @@ impl Engine {
     }
 
     /// Slots with keys here that belong to other shards, and are not on their way here.
-    fn foreign_slots(&self) -> SlotSet {
+    pub(super) fn foreign_slots(&self) -> SlotSet {
         let Some(map) = self.cluster.as_ref().and_then(|node| node.map.as_ref()) else {
             return SlotSet::default();
         };
@@ -280,6 +280,11 @@ impl Engine {
             && (0..self.keyspace.databases()).any(|db| self.keyspace.slot_len(slot, db) > 0)
             && !is_coming()
             && !self.slot_moves.is_coming(slot)
+    }
+
+    /// Whether no database has keys.
+    pub fn has_no_keys(&self) -> bool {
+        (0..self.keyspace.databases()).all(|db| self.keyspace.len(db).0 == 0)
     }
 
     /// Removes all keys: they are those of a primary that this server has left.

@@ -205,7 +205,7 @@ impl Move {
         !self.is_over() && !self.is_cancelled.load(Relaxed) && !self.is_ending.load(Relaxed)
     }
 
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.progress.lock().state.is_over()
     }
 }

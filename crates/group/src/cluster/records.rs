@@ -77,6 +77,8 @@ pub struct ShardSlots {
     pub importing: BTreeMap<u16, Arc<str>>,
     /// Slots that are to go to other shards at once, by the names of the moves.
     pub ordered: BTreeMap<Arc<str>, MoveOrder>,
+    /// The shard that a move has given the last slot to, as long as this one has none.
+    pub taken_by: Option<Arc<str>>,
 }
 
 /// A move of slots that an operator wants (CLUSTER MIGRATESLOTS). It stands in the record of the
@@ -106,8 +108,19 @@ impl MoveOrder {
 }
 
 impl ShardSlots {
-    /// Has orders name only slots that are the shard's: others have gone some other way.
-    pub(super) fn tidy_orders(&mut self) {
+    /// Takes slots that go to another shard out of this one.
+    pub(super) fn lose(&mut self, slots: impl Iterator<Item = u16>, to: &Arc<str>) {
+        for slot in slots {
+            self.slots.remove(slot);
+            self.migrating.remove(&slot);
+        }
+        self.taken_by = Some(Arc::clone(to));
+    }
+
+    /// Has orders name only slots that are the shard's: others have gone some other way. A shard
+    /// that has slots has not been taken.
+    pub(super) fn tidy(&mut self) {
+        self.taken_by.take_if(|_| !self.slots.is_empty());
         for order in self.ordered.values_mut() {
             order.slots = order.slots.iter().filter(|&slot| self.slots.contains(slot)).collect();
         }
@@ -133,6 +146,9 @@ impl ShardSlots {
             let orders = self.ordered.iter().map(|(name, order)| (name.to_string(), order.to_json()));
             value["ordered"] = Value::Object(orders.collect());
         }
+        if let Some(shard) = &self.taken_by {
+            value["taken-by"] = Value::from(&**shard);
+        }
         value.to_string()
     }
 
@@ -153,13 +169,15 @@ impl ShardSlots {
                 };
                 orders.as_object()?.iter().map(one).collect()
             };
+            let id = |name: &str| value[name].as_str().filter(|text| is_id(text)).map(Arc::from);
             Some(ShardSlots {
                 slots: value["slots"].as_str()?.parse().ok()?,
                 config_epoch: value["config-epoch"].as_u64().unwrap_or(0),
-                leader: value["leader"].as_str().filter(|text| is_id(text)).map(Arc::from),
+                leader: id("leader"),
                 migrating: moves("migrating")?,
                 importing: moves("importing")?,
                 ordered: orders()?,
+                taken_by: id("taken-by"),
             })
         })
     }

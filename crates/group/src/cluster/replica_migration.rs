@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Replica migration: a replica of a shard that has several goes to a shard that has lost all of
-//! its own.
+//! Nodes that go to another shard by themselves: a replica of a shard that has several, to a shard
+//! that has lost all of its own; and all nodes of a shard that has lost its last slot, to the one
+//! that has it.
 //!
-//! Every node works out from the map which replica goes where, and only that one acts: it does what
-//! CLUSTER REPLICATE does, based on the same map.
+//! Every node works out from the map who goes where, and only that one acts, or the primary of that
+//! shard. The change is based on the same map.
 //!
 //! Source: Redis documentation, "Redis cluster specification", replica migration.
 
@@ -46,4 +47,17 @@ pub fn goal<'m>(map: &'m Map, node: &str, kept: usize) -> Option<&'m MapNode> {
         let has_slots = map.slots_of(shard).is_some_and(|shard| !shard.slots.is_empty());
         primary_of(shard).filter(|_| has_slots)
     })
+}
+
+/// The primary whose replicas the nodes of a shard should become: a move has given that one's shard
+/// the last slot. `node`: the one that leads the shard; others do not act.
+///
+/// Not while slots are to come.
+pub fn taker<'m>(map: &'m Map, node: &str) -> Option<&'m MapNode> {
+    let own = map.node(node).filter(|own| map.is_primary(own))?;
+    let slots = map.slots_of(&own.known.shard).filter(|own| own.slots.is_empty())?;
+    let taker = map.primary(slots.taken_by.as_ref()?)?;
+    let is_coming =
+        !slots.importing.is_empty() || map.orders().any(|(.., order)| order.to == own.known.shard);
+    (taker.health() == Health::Online && !is_coming).then_some(taker)
 }

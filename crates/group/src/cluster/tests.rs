@@ -184,8 +184,11 @@ fn records_come_back_as_they_were() {
         migrating: [(1, Arc::from(id(3)))].into(),
         importing: [(7, Arc::from(id(4)))].into(),
         ordered: [(Arc::from(id(9)), order("2,9", 5))].into(),
+        taken_by: None,
     };
     assert_eq!(ShardSlots::from_json(&slots.to_json()), Ok(slots));
+    let taken = ShardSlots { config_epoch: 5, taken_by: Some(id(8).into()), ..ShardSlots::default() };
+    assert_eq!(ShardSlots::from_json(&taken.to_json()), Ok(taken));
     for damaged in [
         "",
         "{}",
@@ -375,6 +378,8 @@ enum Request {
     Bump,
     /// A replica takes over, and says so.
     TakeLead,
+    /// A shard that has lost its last slot joins the one that has it.
+    JoinTaker,
 }
 
 fn request() -> impl Strategy<Value = Request> {
@@ -400,6 +405,7 @@ fn request() -> impl Strategy<Value = Request> {
         Just(Request::RaiseEpoch),
         Just(Request::Bump),
         Just(Request::TakeLead),
+        Just(Request::JoinTaker),
     ]
 }
 
@@ -422,6 +428,7 @@ fn work_out(operator: &Operator<'_>, request: &Request) -> Outcome {
         Request::RaiseEpoch => Ok(operator.raise_epoch()),
         Request::Bump => operator.bump_epoch(),
         Request::TakeLead => Ok(operator.take_lead()),
+        Request::JoinTaker => operator.join_taker(),
     }
 }
 
@@ -437,8 +444,8 @@ fn hand_over(operator: &Operator<'_>) -> Outcome {
 
 proptest! {
     /// Servers work out changes from maps that are late, in any order: no slot ever has two owners,
-    /// no node is in a shard without a record of it, epochs only grow, and no two shards have the
-    /// same one.
+    /// no node is in a shard without a record of it, epochs only grow, no two shards have the same
+    /// one, and a shard that has slots joins no other.
     #[test]
     fn no_slot_has_two_owners(
         requests in prop::collection::vec((0usize..4, request(), 0usize..6), 1..80),
@@ -470,6 +477,8 @@ proptest! {
             let distinct: BTreeSet<u64> = epochs.iter().copied().filter(|&epoch| epoch > 0).collect();
             prop_assert_eq!(distinct.len(), epochs.len(), "{:?} after {:?} of {}", epochs, request, index);
             for (id, shard) in &now.shards {
+                let is_taken = shard.slots.taken_by.is_some();
+                prop_assert!(!is_taken || shard.slots.slots.is_empty(), "taken after {:?}", request);
                 let has_owner = now.members(id).next().is_some();
                 prop_assert!(has_owner || shard.slots.slots.is_empty(), "slots of nobody after {:?}", request);
             }

@@ -47,6 +47,7 @@ fn slots_of(shard: usize) -> ShardSlots {
         migrating: BTreeMap::new(),
         importing: BTreeMap::new(),
         ordered: BTreeMap::new(),
+        taken_by: None,
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Which replica goes where.
+//! Which nodes go where.
 
-use super::super::replica_migration::goal;
+use super::super::replica_migration::{goal, taker};
 use super::*;
 
 /// Three shards, led by the first three nodes, with replicas: of the first 3, 4 and 5, of the
@@ -68,4 +68,142 @@ fn nobody_goes_from_a_shard_without_its_primary_or_to_one_without_slots() {
     store.start(0);
     run(&mut store, 2, |operator| operator.flush_slots()).expect("it leads");
     assert_eq!(goals(&store, 1), []);
+}
+
+/// Has slots of a shard move at once, in the names of the nodes that lead.
+fn give(store: &mut Store, from: usize, to: usize, slots: &SlotSet) {
+    let wanted = [(move_name(0), slots.clone(), Arc::from(id(to)))];
+    run(store, from, |operator| operator.order_moves(&wanted, 7)).expect("it may");
+    run(store, from, |operator| operator.move_slots(&move_name(0), slots, &id(to))).expect("it may");
+}
+
+fn give_all(store: &mut Store, from: usize, to: usize) {
+    let shard = store.map().nodes[&*id(from)].known.shard.clone();
+    let slots = store.map().slots_of(&shard).expect("its shard").slots.clone();
+    give(store, from, to, &slots);
+}
+
+/// The nodes whose shard is to join another, and whose.
+fn takers(store: &Store) -> Vec<(usize, String)> {
+    let map = store.map();
+    let of = |index: usize| taker(&map, &id(index)).map(|taker| (index, taker.known.id.to_string()));
+    (0..9).filter_map(of).collect()
+}
+
+/// The nodes of the shard that one of them has founded.
+fn members(store: &Store, shard: usize) -> Vec<usize> {
+    let index = |node: &MapNode| usize::from_str_radix(&node.known.id, 16).expect("an index");
+    store.map().members(&id(shard)).map(index).collect()
+}
+
+fn join(store: &mut Store, index: usize) {
+    run(store, index, |operator| operator.join_taker()).expect("it may");
+}
+
+#[test]
+fn a_shard_without_slots_joins_the_one_that_has_taken_the_last() {
+    let mut store = cluster();
+    assert_eq!(takers(&store), []);
+    let slots: SlotSet = "0,3".parse().expect("slots");
+    give(&mut store, 0, 2, &slots);
+    assert_eq!(takers(&store), [], "it has others");
+    // One that never had slots stays alone.
+    store.start(9);
+    run(&mut store, 9, |operator| operator.meet(&id(0), "h")).expect("both are known");
+    assert_eq!(taker(&store.map(), &id(9)), None);
+    give_all(&mut store, 0, 1);
+    assert_eq!(takers(&store), [(0, id(1))], "its primary acts, and goes to where the last one is");
+    // Its replica that has taken over knows as well; and where the other shard's one is.
+    store.promote(4, &id(0));
+    store.promote(7, &id(1));
+    run(&mut store, 4, |operator| Ok(operator.take_lead())).expect("it leads");
+    assert_eq!(takers(&store), [(4, id(7))]);
+    stop(&mut store, 7);
+    assert_eq!(takers(&store), [], "nobody knows who will lead that");
+    store.start(7);
+    // Also those that are not alive just then.
+    stop(&mut store, 5);
+    let (map, all) = (store.map(), keys());
+    let late = Operator { map: &map, keys: &all, me: &me(4) }.join_taker().expect("it may");
+    join(&mut store, 0);
+    assert_eq!(members(&store, 0), [0, 3, 4, 5], "it does not lead");
+    join(&mut store, 4);
+    assert_eq!((members(&store, 0), members(&store, 1)), (vec![], vec![0, 1, 3, 4, 5, 6, 7]));
+    let map = store.map();
+    assert!(!map.shards.contains_key(&*id(0)), "nothing is left of it");
+    assert_eq!((map.size(), map.covered().len()), (2, usize::from(HASH_SLOTS)));
+    assert!(!store.commit(&late), "it is done");
+}
+
+#[test]
+fn a_shard_stays_if_slots_come_again() {
+    let mut store = cluster();
+    give_all(&mut store, 0, 1);
+    let spoil = |store: &Store, request: &dyn Fn(&mut Store)| {
+        let (map, all) = (store.map(), keys());
+        let change = Operator { map: &map, keys: &all, me: &me(0) }.join_taker().expect("it may");
+        let mut other = Store { records: store.records.clone(), revision: store.revision };
+        request(&mut other);
+        assert!(!other.commit(&change), "it is based on what was before");
+        other
+    };
+    let slots: SlotSet = "6".parse().expect("a slot");
+    let wanted = [(move_name(1), slots, Arc::from(id(0)))];
+    let ordered = spoil(&store, &|store| {
+        run(store, 2, |operator| {
+            let wanted = [(move_name(1), "2".parse().expect("a slot"), Arc::from(id(0)))];
+            operator.order_moves(&wanted, 7)
+        })
+        .expect("it may");
+    });
+    assert_eq!(takers(&ordered), []);
+    let importing = spoil(&store, &|store| {
+        run(store, 0, |operator| operator.set_slot(4, &SlotChange::Importing(id(1)), false)).expect("it may");
+    });
+    assert_eq!(takers(&importing), []);
+    let given = spoil(&store, &|store| {
+        run(store, 1, |operator| operator.order_moves(&wanted, 7)).expect("it may");
+        run(store, 1, |operator| operator.move_slots(&move_name(1), &wanted[0].1, &id(0))).expect("it may");
+    });
+    assert_eq!(takers(&given), []);
+    // What was taken is forgotten when it has slots: without those it is as a new one.
+    let mut flushed = given;
+    run(&mut flushed, 0, |operator| operator.flush_slots()).expect("it leads");
+    assert_eq!(takers(&flushed), []);
+    let failed_over = spoil(&store, &|store| store.promote(3, &id(0)));
+    assert_eq!(takers(&failed_over), [(3, id(1))]);
+    // The operator was sooner.
+    let gone = spoil(&store, &|store| {
+        run(store, 0, |operator| operator.replicate(&id(2), true)).expect("it is empty");
+    });
+    assert_eq!(members(&gone, 0), [3, 4, 5]);
+}
+
+#[test]
+fn slots_that_go_one_by_one_and_from_shard_to_shard() {
+    let mut store = cluster();
+    let last: SlotSet = "3".parse().expect("a slot");
+    let rest =
+        store.map().slots_of(&id(0)).expect("its shard").slots.iter().filter(|&slot| slot != 3).collect();
+    give(&mut store, 0, 2, &rest);
+    run(&mut store, 1, |operator| operator.set_slot(3, &SlotChange::Importing(id(0)), false))
+        .expect("it may");
+    run(&mut store, 0, |operator| operator.set_slot(3, &SlotChange::Migrating(id(1)), false))
+        .expect("it may");
+    assert_eq!(takers(&store), []);
+    run(&mut store, 1, |operator| operator.set_slot(3, &SlotChange::Node(id(1)), true))
+        .expect("the new owner");
+    assert_eq!(takers(&store), [(0, id(1))]);
+    // Before it goes the other one loses all as well, and is sooner.
+    give_all(&mut store, 1, 2);
+    assert_eq!(takers(&store), [(0, id(1)), (1, id(2))]);
+    join(&mut store, 1);
+    assert_eq!(takers(&store), [(0, id(2))], "it goes where that one has gone");
+    join(&mut store, 0);
+    assert_eq!(members(&store, 2), (0..9).collect::<Vec<_>>());
+    // redis-cli goes on to tell those that were primaries what becomes of slots.
+    run(&mut store, 0, |operator| operator.set_slot(3, &SlotChange::Node(id(2)), false)).expect("it is so");
+    let refused = run(&mut store, 0, |operator| operator.set_slot(3, &SlotChange::Importing(id(2)), false));
+    assert_eq!(refused, Err("ERR Please use SETSLOT only with masters.".into()));
+    assert!(last.iter().all(|slot| store.map().owner(slot).is_some_and(|shard| **shard == id(2))));
 }
