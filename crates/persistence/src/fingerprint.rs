@@ -2,11 +2,13 @@
 //! Recognizes data files that nobody has changed or replaced: by their lengths, and how they begin
 //! and end. A dump begins with when it was saved, of which history at which offset, and ends with
 //! its checksum; a file of requests only grows.
+//!
+//! No CRC64, which is that checksum: of bytes that end with their own it is always the same.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use braid_base::crc::crc64;
+use braid_base::hash::KeyHasher;
 
 use crate::aof::Folder;
 use crate::files;
@@ -35,7 +37,7 @@ pub fn of_append_only(folder: &Folder) -> io::Result<u64> {
     }
     manifest
         .data()
-        .try_fold(1, |sum, (_, info)| add(crc64(sum, info.name.as_encoded_bytes()), &folder.path(&info.name)))
+        .try_fold(1, |sum, (_, info)| add(hash(sum, info.name.as_encoded_bytes()), &folder.path(&info.name)))
 }
 
 fn add(sum: u64, path: &Path) -> io::Result<u64> {
@@ -45,13 +47,19 @@ fn add(sum: u64, path: &Path) -> io::Result<u64> {
     Read::by_ref(&mut file).take(LOOKED_AT).read_to_end(&mut looked_at)?;
     file.seek(SeekFrom::Start(len.saturating_sub(LOOKED_AT)))?;
     file.take(LOOKED_AT).read_to_end(&mut looked_at)?;
-    Ok(crc64(sum, &looked_at))
+    Ok(hash(sum, &looked_at))
+}
+
+/// A hash of bytes and what came before them.
+fn hash(sum: u64, bytes: &[u8]) -> u64 {
+    KeyHasher::with_key(&[0; 16]).hash(&[&sum.to_le_bytes(), bytes].concat())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::aof::Manifest;
+    use braid_base::crc::crc64;
 
     #[test]
     fn a_dump_is_another_if_its_begin_its_end_or_its_length_is() {
@@ -71,6 +79,19 @@ mod tests {
         assert_ne!(print(&bytes), before);
         assert_ne!(print(b""), print(b"x"));
         assert!(of_dump(&folder.path().join("none")).is_err());
+    }
+
+    /// As dumps of the same length do that end with their checksums.
+    #[test]
+    fn small_dumps_of_one_length_differ() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("dump.rdb");
+        let prints = [&b"n is 5"[..], b"n is 6"].map(|content| {
+            let dump = [content, &crc64(0, content).to_le_bytes()].concat();
+            std::fs::write(&path, dump).expect("written");
+            of_dump(&path).expect("read")
+        });
+        assert_ne!(prints[0], prints[1]);
     }
 
     #[test]
