@@ -6,7 +6,7 @@
 //! (LSET), or by being the first or last one of its value (LREM, LINSERT). Where that does not do,
 //! all between the touched places and the nearer end is written anew.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Bytes;
 use crate::list::List;
@@ -65,11 +65,12 @@ fn change_in_place<'p>(
     before: &[(Place, Bytes)],
 ) -> bool {
     let (mut set, mut new) = (Vec::new(), Vec::new());
+    let values: BTreeMap<&Place, &Bytes> = before.iter().map(|(place, value)| (place, value)).collect();
     for place in touched {
         let Ok(index) = list.index(place) else { continue };
         let Some(value) = list.value(index) else { continue };
-        match before.iter().find(|(one, _)| one == place) {
-            Some((_, was)) if was == value => {}
+        match values.get(place) {
+            Some(was) if *was == value => {}
             Some(_) => set.push((index, value)),
             None => new.push((index, value)),
         }
