@@ -49,3 +49,22 @@ fn parts_of_a_copy_follow_each_other() {
     assert!(matches!(client.call("ACTIVE COPY other"), Value::Error(_)));
     assert!(matches!(client.call("ACTIVE COPY MORE MORE"), Value::Error(_)));
 }
+
+/// Nobody waits until the first one asks for the rest, which it never does.
+#[test]
+fn a_copy_whose_taker_has_gone_is_given_up() {
+    let one = server(1, &[]);
+    let mut client = one.connect();
+    let value = "v".repeat(1 << 20);
+    for number in 0..10 {
+        client.ok(&format!("SET key:{number} {value}"));
+    }
+    let mut first = one.connect();
+    let copy = first.call("ACTIVE COPY");
+    assert_eq!(copy.elements().expect("a list")[0], Value::Integer(1), "there is more");
+    drop(first);
+    let copy = client.call("ACTIVE COPY");
+    assert_eq!(copy.elements().expect("a list")[0], Value::Integer(1));
+    let copy = client.call("ACTIVE COPY MORE");
+    assert!(copy.elements().expect("a list").len() > 1);
+}

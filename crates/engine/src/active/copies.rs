@@ -57,10 +57,10 @@ impl Copy {
     }
 
     /// Nobody takes it any more.
-    pub fn is_given_up(&self) -> bool {
+    pub fn is_given_up(&self, is_connected: impl FnOnce(u64) -> bool) -> bool {
         match &self.answer {
             Some(answer) => !answer.is_wanted(),
-            None => self.answered.elapsed() > GIVEN_UP,
+            None => self.answered.elapsed() > GIVEN_UP || !is_connected(self.client),
         }
     }
 

@@ -151,7 +151,7 @@ impl Thread<'_> {
     /// Makes a piece of a full copy; false if the peer has to take others first. Nothing if it is
     /// complete, or has come to nothing; then there is a saver.
     fn copy_on(&mut self, saver: &mut Option<Saver>, copy: &mut Copy) -> Option<bool> {
-        if copy.is_given_up() {
+        if copy.is_given_up(|client| self.engine.clients.registry.get(client).is_some()) {
             return None;
         }
         let Some(one) = saver.as_mut().filter(|_| !copy.is_full()) else {
