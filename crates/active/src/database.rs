@@ -210,7 +210,12 @@ impl Database {
     }
 
     /// FLUSH of what was evicted, once the others are done. `seen` is what it saw of increments.
-    pub fn flush_evicted<'s>(&mut self, at: &At, seen: impl Fn(&[u8]) -> &'s [SeenAt]) -> Vec<Name> {
+    pub fn flush_evicted<'s>(
+        &mut self,
+        at: &At,
+        seen: impl Fn(&[u8]) -> &'s [SeenAt],
+        run: impl Fn(Stamp) -> Option<Stamp>,
+    ) -> Vec<Name> {
         let mut touched = Vec::new();
         let names: Vec<Name> = self.evicted.names().map(Name::from).collect();
         for name in names {
@@ -220,7 +225,7 @@ impl Database {
                 mark.rest.remove(at, seen(&name));
                 mark.is_hidden = !mark.lost.is_empty();
                 let key = std::mem::take(&mut mark.rest);
-                self.put_marked(&name, key, mark, |_| None);
+                self.put_marked(&name, key, mark, &run);
                 touched.push(name);
             } else {
                 self.evicted.set(&name, &mark);
@@ -274,5 +279,41 @@ impl Database {
 
     pub fn len(&self) -> usize {
         self.plain.len() + self.others.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stamp::Region;
+    use crate::vector::{Run, Seen, Vector};
+
+    /// A region has lost what its earlier run wrote, and flushes what it writes now: of that no
+    /// more than this counts as removed.
+    #[test]
+    fn a_flush_leaves_the_marks_of_another_run() {
+        let stamp = |position| Stamp::of(Region::new(1).unwrap(), position).unwrap();
+        let runs = [(0, 10), (100, 110)].map(|(start, last)| Run { start: stamp(start), last: stamp(last) });
+        let run = |stamp: Stamp| runs.into_iter().find(|run| run.covers(stamp)).map(|run| run.start);
+        let (nothing, rules, lost) = (Vector::default(), Rules::default(), std::cell::Cell::new(0));
+        let at = |position, own| At {
+            stamp: stamp(position),
+            seen: Seen { others: &nothing, own },
+            rules: &rules,
+            lost: &lost,
+        };
+        let mut keys = Database::new(&RandomState::new());
+        for (position, own) in [(5, runs[0]), (105, runs[1])] {
+            let own = Run { last: stamp(position - 1), ..own };
+            keys.change(b"key", |key| key.apply(&at(position, own), Change::Count(vec![(3, 4)])));
+        }
+        keys.evict(b"key", run);
+        let unseen = Run { start: stamp(100), last: stamp(100) };
+        for own in [unseen, runs[1]] {
+            keys.flush_evicted(&at(120, own), |_| &[], run);
+            assert!(keys.evicted.has(b"key"), "what the first run wrote is not known to be removed");
+        }
+        keys.flush_evicted(&at(130, runs[0]), |_| &[], run);
+        assert!(!keys.evicted.has(b"key"));
     }
 }

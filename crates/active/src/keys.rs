@@ -237,11 +237,17 @@ impl Keys {
                 }
                 self.note(*database, name, has_garbage);
             }
-            Effect::Flush { database, seen } => self.flush(at, *database, seen),
+            Effect::Flush { database, seen } => self.flush(at, *database, seen, run),
         }
     }
 
-    fn flush(&mut self, at: &At, database: Option<u32>, seen: &[FlushSeen]) {
+    fn flush(
+        &mut self,
+        at: &At,
+        database: Option<u32>,
+        seen: &[FlushSeen],
+        run: impl Fn(Stamp) -> Option<Stamp>,
+    ) {
         self.saving = None;
         let mut of_keys: BTreeMap<KeyId, Vec<SeenAt>> = BTreeMap::new();
         for one in seen {
@@ -274,7 +280,7 @@ impl Keys {
             });
             // What is left of them may be plain now.
             left.iter().for_each(|name| keys.change(name, |_| ()));
-            let evicted = keys.flush_evicted(at, of_name);
+            let evicted = keys.flush_evicted(at, of_name, &run);
             touched.extend(evicted.into_iter().map(|name| ((*number, name), true)));
         }
         self.end_visit(touched);
