@@ -184,11 +184,13 @@ impl Database {
         other.each_stamp(&mut |stamp| there.push(stamp));
         there.sort_unstable();
         let is_there = |stamp: Stamp| {
+            // A stamp of a collection stands for earlier ones of its run as well.
+            let is_of_region = |other: &Stamp| other.region() == stamp.region();
             let is_alive = match mark.lost.is_exact() {
-                true => there.binary_search(&stamp).is_ok(),
-                false => there.iter().any(|other| other.region() == stamp.region()),
+                true => there.binary_search(&stamp).is_ok() || theirs.lost.may_have(stamp),
+                false => there.iter().chain(theirs.lost.stamps()).any(is_of_region),
             };
-            is_alive || !sides.theirs.covers(stamp) || stamp <= sides.horizon || theirs.lost.may_have(stamp)
+            is_alive || !sides.theirs.covers(stamp) || stamp <= sides.horizon
         };
         let kept: Vec<Stamp> = mark.lost.stamps().iter().copied().filter(|stamp| is_there(*stamp)).collect();
         mark.lost.retain(|stamp| kept.contains(&stamp));
@@ -285,6 +287,7 @@ impl Database {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lost::Lost;
     use crate::stamp::Region;
     use crate::vector::{Run, Seen, Vector};
 
@@ -315,5 +318,37 @@ mod tests {
         }
         keys.flush_evicted(&at(130, runs[0]), |_| &[], run);
         assert!(!keys.evicted.has(b"key"));
+    }
+
+    /// Both sides have evicted a collection, the other one when the latest of its elements had been
+    /// removed: the earlier one is still lost.
+    #[test]
+    fn a_merge_leaves_the_mark_of_what_both_have_lost() {
+        let stamp = |position| Stamp::of(Region::new(1).unwrap(), position).unwrap();
+        let start = stamp(0);
+        let (rules, lost, mut seen) = (Rules::default(), std::cell::Cell::new(0), Vector::default());
+        seen.add(Run { start, last: stamp(20) });
+        let evicted = |positions: &[u64]| {
+            let mut keys = Database::new(&RandomState::new());
+            for (register, position) in (0..).zip(positions) {
+                let own = Run { start, last: stamp(position - 1) };
+                let none = Vector::default();
+                let seen = Seen { others: &none, own };
+                let at = At { stamp: stamp(*position), seen, rules: &rules, lost: &lost };
+                keys.change(b"key", |key| key.apply(&at, Change::Count(vec![(register, 4)])));
+            }
+            keys.evict(b"key", |_| Some(start));
+            keys
+        };
+        let merged = |theirs: &Database| {
+            let none = Lost::none();
+            let sides =
+                Sides { mine: &seen, theirs: &seen, lost: &none, horizon: Stamp::ZERO, rules: &rules };
+            let mut mine = evicted(&[5, 9]);
+            mine.merge_evicted(b"key", theirs, &sides, |_| Some(start));
+            mine.evicted.has(b"key")
+        };
+        assert!(merged(&evicted(&[5])));
+        assert!(!merged(&Database::new(&RandomState::new())), "they have seen all of it removed");
     }
 }
