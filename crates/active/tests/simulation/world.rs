@@ -276,7 +276,12 @@ impl World {
             for id in &ids {
                 let is_evicted = self.servers[index].replica.is_evicted(id.0, &id.1);
                 if self.evictions == Evictions::Marked && !is_evicted && shown.get(id) != expected.get(id) {
-                    return Err(format!("not evicted: {}", difference(&expected, &shown, index)));
+                    let (one, other) = (expected.get(id), shown.get(id));
+                    let name = id.1.escape_ascii();
+                    return Err(format!(
+                        "not evicted: {name} of database {} is {other:?} at server {index} and not {one:?}",
+                        id.0
+                    ));
                 }
             }
         }
