@@ -31,7 +31,7 @@ pub(super) struct Copy {
     answer: Option<Box<dyn Answers>>,
     answered: Instant,
     /// It has got something.
-    pub has_begun: bool,
+    has_begun: bool,
     pieces: Vec<Vec<u8>>,
     bytes: usize,
 }

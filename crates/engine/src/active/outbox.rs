@@ -65,9 +65,18 @@ struct Taker {
 }
 
 impl Taker {
+    /// It asks all the time.
+    fn asks(&self, now_ms: i64) -> bool {
+        now_ms - self.heard_ms < SILENCE_MS
+    }
+
+    fn takes_copy(&self, now_ms: i64) -> bool {
+        now_ms < self.copies_until_ms
+    }
+
     /// It will go on from its position.
     fn is_here(&self, now_ms: i64) -> bool {
-        now_ms < (self.heard_ms + SILENCE_MS).max(self.copies_until_ms)
+        self.asks(now_ms) || self.takes_copy(now_ms)
     }
 }
 
@@ -217,7 +226,7 @@ impl Outbox {
             }
             position => position,
         };
-        let known = self.takers.get(&question.region).filter(|taker| now_ms - taker.heard_ms < SILENCE_MS);
+        let known = self.takers.get(&question.region).filter(|taker| taker.asks(now_ms));
         let mut line = known.map_or_else(Line::default, |taker| taker.line);
         if let Some(answered_ms) = known.and_then(|taker| taker.answered_ms) {
             line.note((now_ms - answered_ms).max(0) as u64, now_ms);
@@ -260,7 +269,7 @@ impl Outbox {
 
     /// How far a peer is behind, unless it is away or has never asked.
     pub(crate) fn behind(&self, region: Region, now_ms: i64) -> Option<Behind> {
-        let taker = self.takers.get(&region).filter(|taker| now_ms - taker.heard_ms < SILENCE_MS)?;
+        let taker = self.takers.get(&region).filter(|taker| taker.asks(now_ms))?;
         Some(self.behind_of(taker, now_ms))
     }
 
@@ -278,12 +287,9 @@ impl Outbox {
     pub(super) fn lag_ms(&mut self, bound_ms: u64, now_ms: i64) -> Option<u64> {
         let mut takers = std::mem::take(&mut self.takers);
         // One that takes its first copy is a member soon.
-        takers.retain(|region, taker| {
-            self.members.contains_key(&region.number()) || now_ms < taker.copies_until_ms
-        });
-        let asks =
-            |taker: &&mut Taker| now_ms - taker.heard_ms < SILENCE_MS && now_ms >= taker.copies_until_ms;
-        let here = takers.values_mut().filter(asks);
+        takers
+            .retain(|region, taker| self.members.contains_key(&region.number()) || taker.takes_copy(now_ms));
+        let here = takers.values_mut().filter(|taker| taker.asks(now_ms) && !taker.takes_copy(now_ms));
         let lags = here.filter_map(|taker| {
             // A unit waits for up to two turns of the line: an answer that there is something may
             // have none with it, and that it has arrived is said by the question after.

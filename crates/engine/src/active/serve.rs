@@ -5,8 +5,6 @@
 //! it like a command that waits for keys; COPY takes a full copy in pieces.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::{SyncSender, sync_channel};
-use std::time::Duration;
 
 use braid_active::Region;
 use braid_base::clock::unix_ms;
@@ -16,7 +14,6 @@ use super::copies::Taker;
 use super::outbox::{Answers, Question, Ripe, Share};
 use super::state::{Active, Order, PROTOCOL};
 use crate::background::Answer;
-use crate::engine::Engine;
 use crate::engine::call::Call;
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult};
@@ -25,8 +22,6 @@ use braid_spec::{CommandError, CommandResult};
 const WAIT_MAX_MS: i64 = 10_000;
 /// Most bytes of units that a PULL is answered with, unless a single one is longer.
 const BYTES_MAX: i64 = 8 << 20;
-/// How long an operator's question to the thread may take.
-const PATIENCE: Duration = Duration::from_secs(600);
 
 fn refused(why: impl Into<String>) -> CommandError {
     CommandError::text(format!("ERR {}", why.into()))
@@ -175,60 +170,33 @@ impl Active {
     }
 }
 
-/// Asks the thread something on a thread of the background, and answers the client with it.
-fn ask<T: Send + 'static>(
-    call: &mut Call,
-    order: impl FnOnce(SyncSender<T>) -> Order + Send + 'static,
-    write: impl FnOnce(T, &mut ReplyBuffer) + Send + 'static,
-) -> CommandResult {
-    active_of(call)?;
+/// Asks the thread something, which answers the client.
+fn ask(call: &mut Call, order: impl FnOnce(Box<dyn Answers>) -> Order) -> CommandResult {
+    let active = active_of(call)?;
     if !call.may_leave(false) {
         return Err(refused("this cannot be asked in a transaction or script"));
     }
-    call.work_in_background(move |engine: &Engine, answer| {
-        let Some(active) = &engine.active else { return };
-        let (sender, receiver) = sync_channel(1);
-        let _ = active.orders.send(order(sender));
-        match receiver.recv_timeout(PATIENCE) {
-            Ok(result) => {
-                let mut reply = answer.buffer();
-                write(result, &mut reply);
-                answer.give(reply);
-            }
-            Err(_) => answer.give_error(&refused("active-active replication does not answer")),
-        }
-    })
+    if let Some(answer) = call.leave_to_background()? {
+        let _ = active.orders.send(order(Box::new(answer)));
+    }
+    Ok(())
 }
 
 /// ACTIVE COPY \[MORE\]: begins a full copy, or goes on with the one that this connection takes.
 /// Answered with what follows (1: more, 0: nothing, -1: it has come to nothing), and pieces.
 pub fn copy(call: &mut Call) -> CommandResult {
-    let active = active_of(call)?;
     let goes_on = call.args.len() == 3 && call.arg_is(2, "MORE");
     if call.args.len() > 2 && !goes_on {
         return Err(CommandError::Syntax);
     }
-    if !call.may_leave(false) {
-        return Err(refused("this cannot be asked in a transaction or script"));
-    }
     let client = call.session.record.id;
-    if let Some(answer) = call.leave_to_background()? {
-        let taker = Taker { client, answer: Box::new(answer) };
-        let _ = active.orders.send(if goes_on { Order::MoreCopy(taker) } else { Order::MakeCopy(taker) });
-    }
-    Ok(())
+    let order = if goes_on { Order::MoreCopy } else { Order::MakeCopy };
+    ask(call, move |answer| order(Taker { client, answer }))
 }
 
 /// ACTIVE DIGEST: equal for servers that show the same.
 pub fn digest(call: &mut Call) -> CommandResult {
-    let active = active_of(call)?;
-    if !call.may_leave(false) {
-        return Err(refused("this cannot be asked in a transaction or script"));
-    }
-    if let Some(answer) = call.leave_to_background()? {
-        let _ = active.orders.send(Order::Digest { answer: Box::new(answer) });
-    }
-    Ok(())
+    ask(call, |answer| Order::Digest { answer })
 }
 
 /// ACTIVE FORGET region: a region is gone for good.
@@ -247,7 +215,7 @@ pub fn forget(call: &mut Call) -> CommandResult {
     if is_linked {
         return Err(refused("that region's server is a peer: take it out of active-peers first"));
     }
-    ask(call, move |answer| Order::Forget { region, answer }, |(), reply| reply.ok())
+    ask(call, move |answer| Order::Forget { region, answer })
 }
 
 /// ACTIVE PEERS: the links and what is known of the servers at their ends.

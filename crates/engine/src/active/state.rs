@@ -189,7 +189,7 @@ pub(crate) enum Order {
     },
     Forget {
         region: Region,
-        answer: SyncSender<()>,
+        answer: Box<dyn Answers>,
     },
     /// Another server has the same number, and nobody has heard of this one yet.
     ChangeRegion {

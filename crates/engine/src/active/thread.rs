@@ -296,7 +296,9 @@ impl<'e> Thread<'e> {
             }
             Order::Forget { region, answer } => {
                 self.forget(region);
-                give(&answer, ());
+                let mut reply = answer.buffer();
+                reply.ok();
+                answer.give(reply);
             }
             Order::ChangeRegion { taken } => self.change_region(taken),
             Order::Settled => self.store_manifest(),
