@@ -49,6 +49,20 @@ impl Lasting {
 
     /// Ends all servers at once by SIGTERM.
     fn end_all(&mut self) {
+        // A server refuses to end as long as the first base of its append-only file is being
+        // written, as after a full sync.
+        for server in &self.group.servers {
+            let mut client = server.connect();
+            wait_for("it may end", || {
+                let is_linked =
+                    client.info_field("replication", "master_link_status").is_none_or(|is| is == "up");
+                let wants_file = client.call("CONFIG GET appendonly").to_string().contains("yes");
+                let persistence = client.info("persistence");
+                is_linked
+                    && persistence.contains(&format!("aof_enabled:{}\r", u8::from(wants_file)))
+                    && persistence.contains("aof_rewrite_in_progress:0")
+            });
+        }
         self.group.servers.iter().for_each(|server| server.signal(Signal::TERM));
         for server in &mut self.group.servers {
             assert!(server.wait().success(), "{}", server.log());

@@ -31,8 +31,13 @@ impl Engine {
         let link = &self.replication.link;
         let was_primary = !link.is_replica();
         // It would hold back clients and the new primary's stream for ever.
-        if was_primary && self.replication.failover.phase() == FailoverPhase::WaitingForSync {
-            self.end_failover_in(world, "another server has become the primary meanwhile");
+        match self.replication.failover.phase() {
+            FailoverPhase::WaitingForSync if was_primary => {
+                self.end_failover_in(world, "another server has become the primary meanwhile");
+            }
+            // What a group's handover waits for: it has come to its end when the role is seen.
+            FailoverPhase::InProgress if was_primary && self.has_group() => self.note_failover_done(),
+            _ => {}
         }
         self.note_in_config(&[&primary.host, &primary.port.to_string()]);
         // Replicas stay: if the stream goes on they need not know.
