@@ -11,6 +11,7 @@ pub mod state;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::time::{Duration, Instant};
 
 use braid_base::clock::boot_nanos;
 use braid_clients::attention::{FENCED, FEW_IN_SYNC, FORMER_PRIMARY};
@@ -23,6 +24,9 @@ use braid_replication::{Replica, Stage};
 use crate::engine::Engine;
 use crate::replication::FOR_REPLICAS;
 use state::{MemberWait, NOT_KNOWN, Revealed, Settled, WAITS_FOR_MEMBERS};
+
+/// How often it is looked whether the members have acknowledged.
+const LOOK: Duration = Duration::from_micros(200);
 
 /// Error in the place of all replies of a batch whose outcome is not known.
 pub const UNCERTAIN: &str =
@@ -167,6 +171,23 @@ impl Engine {
         self.replication.asked_at.store(range.end, SeqCst);
         self.tell_news(context);
         true
+    }
+
+    /// Waits until the in-sync members have what has been changed so far, for `patience` at most.
+    /// For a thread that changes many keys in the background: what it is ahead of the members,
+    /// clients' replies wait longer. Outside of the gate.
+    pub(crate) fn wait_for_members(&self, patience: Duration) {
+        let (set, began) = (&self.replication.in_sync, Instant::now());
+        let offset = set.without_question(self.keyspace.journal.end());
+        set.want(offset);
+        while !set.covers(SyncLevel::Memory, offset) && began.elapsed() < patience {
+            if self.must_ask_members() {
+                let mut worker = self.worker(0);
+                let _world = self.keyspace.gate.close(None);
+                self.ask_members(&mut worker.context);
+            }
+            std::thread::sleep(LOOK);
+        }
     }
 
     /// What a reply to the commands executed so far may reveal. `for_members`: to a client that

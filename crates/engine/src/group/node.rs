@@ -3,6 +3,7 @@
 //! and publishes the map.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use braid_base::clock::{boot_nanos, unix_ms};
 use braid_base::crc::HASH_SLOTS;
@@ -21,6 +22,8 @@ use crate::shard_channels::leave_shard_channels;
 
 /// Keys that are deleted with the world stopped once.
 const CHUNK: usize = 500;
+/// How long the in-sync members may take for them before more are deleted.
+const MEMBERS_PATIENCE: Duration = Duration::from_millis(50);
 
 /// A node of a cluster, in a shard or not.
 pub(super) struct Node<'e> {
@@ -324,6 +327,7 @@ impl Engine {
                     log::warn!("Keys of other nodes' slots are not deleted: {why}");
                     return;
                 }
+                self.wait_for_members(MEMBERS_PATIENCE);
                 // It may have come back meanwhile.
                 left.pop_if(|slot| !is_wanted(*slot));
             }
