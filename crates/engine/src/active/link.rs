@@ -23,6 +23,7 @@ use braid_replication::link::peer::{Peer, Watch};
 
 use super::batch::Batch;
 use super::codec::{is_identity, parse_members, parse_table, table_text, vector_text};
+use super::gather::Turn;
 use super::state::{Active, Merged, Order, PROTOCOL, PeerLink};
 use crate::engine::Engine;
 
@@ -38,9 +39,6 @@ const WAIT_MS: i64 = 1000;
 const APPLY: Duration = Duration::from_millis(10);
 const BYTES_MIN: usize = 64 << 10;
 const BYTES_MAX: usize = 1 << 20;
-/// Between two questions that are answered with units: many small answers would cost both servers
-/// more than they save peers of lag.
-const GATHER: Duration = Duration::from_millis(1);
 /// Parts of an answer to PULL before the units.
 const BEFORE_UNITS: usize = 5;
 /// Longest text or piece that is believed.
@@ -62,7 +60,14 @@ pub(super) fn start(engine: &Engine, peer: &Arc<PeerLink>) -> std::io::Result<()
 
 fn run(engine: &Engine, active: &Active, peer: &PeerLink) {
     let mut rest = RETRY_MIN;
-    let link = Link { engine, active, peer, bytes: Cell::new(BYTES_MAX), rests_until: Cell::new(None) };
+    let link = Link {
+        engine,
+        active,
+        peer,
+        bytes: Cell::new(BYTES_MAX),
+        turn: Cell::new(Turn::first()),
+        rest: Cell::default(),
+    };
     while !link.is_called_off() {
         let outcome = link.attempt();
         let was_up = peer.is_up.swap(false, Relaxed);
@@ -105,9 +110,10 @@ struct Link<'e> {
     engine: &'e Engine,
     active: &'e Active,
     peer: &'e PeerLink,
-    /// Bytes of units that are asked for next, and when at the earliest.
+    /// Bytes of units that are asked for next, and after which rest.
     bytes: Cell<usize>,
-    rests_until: Cell<Option<Instant>>,
+    turn: Cell<Turn>,
+    rest: Cell<Duration>,
 }
 
 impl Watch for Link<'_> {
@@ -153,9 +159,7 @@ impl Link<'_> {
         self.introduce(&mut peer)?;
         let mut position = 0;
         while !self.is_called_off() {
-            if let Some(until) = self.rests_until.take() {
-                std::thread::sleep(until.saturating_duration_since(Instant::now()));
-            }
+            std::thread::sleep(self.rest.take());
             position = self.pull(&mut peer, position)?;
             if !self.peer.is_up.swap(true, Relaxed) {
                 let region = self.peer.told.lock().region.unwrap_or_default();
@@ -268,7 +272,7 @@ impl Link<'_> {
             &numbers[2],
             &numbers[3],
         ];
-        let asked = Instant::now();
+        self.turn.set(self.turn.get().next());
         peer.send(&words.map(str::as_bytes))?;
         let count = self.count(peer)?;
         let parts = (0..count.min(BEFORE_UNITS)).map(|_| self.part(peer)).collect::<Result<Vec<_>, _>>()?;
@@ -291,9 +295,11 @@ impl Link<'_> {
         match word.text() {
             Some("copy") => self.copy(peer).map(|()| 0),
             Some("units") => {
-                let until = (units.len() > 0).then(|| asked + GATHER);
+                let count = units.len();
                 self.take_units(units)?;
-                self.rests_until.set(until);
+                if count > 0 {
+                    self.rest.set(self.turn.get().rest(count, self.engine.config.active_lag_max_ms()));
+                }
                 Ok(next)
             }
             _ => Err(wrong()),

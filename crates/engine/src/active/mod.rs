@@ -22,6 +22,7 @@ mod batch;
 mod codec;
 mod copies;
 mod files;
+mod gather;
 mod keys;
 mod libraries;
 mod link;

@@ -31,6 +31,7 @@ use braid_replication::link::units::Units;
 
 use super::copies::Taker;
 use super::files;
+use super::gather::Turn;
 use super::keys::KeyName;
 use super::outbox::Answers;
 use super::state::{Active, Order};
@@ -38,9 +39,6 @@ use crate::dispatch::replay::{Replay, Source};
 use crate::engine::Engine;
 use crate::worker::Worker;
 
-/// Between the begins of two turns while clients write: what comes meanwhile goes to the log and to
-/// peers at once, and peers stop the world once for it.
-const GATHER: Duration = Duration::from_millis(1);
 /// How long the thread sleeps when something may come soon, and when nothing has for a while.
 const SHORT: Duration = Duration::from_millis(1);
 const LONG: Duration = Duration::from_millis(5);
@@ -224,27 +222,14 @@ impl<'e> Thread<'e> {
     }
 
     fn run(mut self, inbox: &Receiver<Order>) {
+        let mut turn = Turn::first();
+        let mut next = Instant::now();
         loop {
-            let turn = Instant::now();
-            self.active.on_disk.take_question();
-            let has_moved = self.read_journal();
-            self.throttle();
-            if self.is_dirty() {
-                self.settle();
+            if Instant::now() >= next {
+                turn = turn.next();
+                next = Instant::now() + self.turn(turn);
             }
-            self.flush();
-            self.sync_for_replies();
-            if has_moved {
-                self.last_active = Instant::now();
-            }
-            let has_more = self.work_in_pieces();
-            let pause = match self.last_active.elapsed() < BUSY_FOR || self.saving.is_some() {
-                _ if has_more => Duration::ZERO,
-                _ if has_moved => GATHER.saturating_sub(turn.elapsed()),
-                true => SHORT,
-                false => LONG,
-            };
-            match inbox.recv_timeout(pause) {
+            match inbox.recv_timeout(next.saturating_duration_since(Instant::now())) {
                 Ok(Order::End { answer }) => {
                     self.end();
                     give(&answer, ());
@@ -252,7 +237,14 @@ impl<'e> Thread<'e> {
                 }
                 Ok(order) => {
                     self.last_active = Instant::now();
+                    let (has_units, own) = (matches!(order, Order::Units { .. }), self.own_units());
                     self.do_order(order);
+                    next = Instant::now();
+                    // The journal has been read for what a peer brought: that was a turn.
+                    if has_units && !self.needs_turn() {
+                        turn = turn.next();
+                        next += turn.rest(self.own_units() - own, self.lag_max_ms());
+                    }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -261,6 +253,44 @@ impl<'e> Thread<'e> {
                 self.duties();
             }
         }
+    }
+
+    /// Brings what is in the journal to the log and to peers, and goes on with what is done in
+    /// pieces. How long the thread may rest then.
+    fn turn(&mut self, turn: Turn) -> Duration {
+        let own = self.own_units();
+        self.active.on_disk.take_question();
+        let has_moved = self.read_journal();
+        self.throttle();
+        if self.is_dirty() {
+            self.settle();
+        }
+        self.flush();
+        self.sync_for_replies();
+        if has_moved {
+            self.last_active = Instant::now();
+        }
+        let has_more = self.work_in_pieces();
+        match self.last_active.elapsed() < BUSY_FOR || self.saving.is_some() {
+            _ if has_more => Duration::ZERO,
+            _ if has_moved => turn.rest(self.own_units() - own, self.lag_max_ms()),
+            true => SHORT,
+            false => LONG,
+        }
+    }
+
+    /// There is more to do than what the journal and peers bring.
+    fn needs_turn(&self) -> bool {
+        self.is_dirty() || self.has_pieces() || self.engine.sync_writes.waits_for_disk()
+    }
+
+    fn lag_max_ms(&self) -> u64 {
+        self.engine.config.active_lag_max_ms()
+    }
+
+    /// Units that this server has made so far.
+    fn own_units(&self) -> usize {
+        self.active.figures.own.load(Relaxed) as usize
     }
 
     /// Something has to be read from the keyspace.

@@ -88,6 +88,12 @@ fn write_parts(mut file: StateFile, parts: &Receiver<Part>, outcome: &SyncSender
 }
 
 impl Thread<'_> {
+    /// There is something to do in pieces.
+    pub(super) fn has_pieces(&self) -> bool {
+        let is_wanted = !self.copies_wanted.is_empty() || !self.digests_wanted.is_empty();
+        self.has_garbage || self.saving.is_some() || is_wanted
+    }
+
     /// Works for a while on what is done in pieces. True if there is more to be done at once.
     pub(super) fn work_in_pieces(&mut self) -> bool {
         if self.has_garbage {
@@ -129,7 +135,7 @@ impl Thread<'_> {
                 (None, _) => {}
             }
         }
-        self.has_garbage || !self.copies_wanted.is_empty() || !self.digests_wanted.is_empty()
+        self.has_pieces()
     }
 
     /// Goes on with a digest. Nothing if it is complete and has been given, or has come to nothing.

@@ -40,7 +40,7 @@ const APPLY: Duration = Duration::from_millis(1);
 const UNITS: usize = 64;
 /// Bytes of the journal that may be left to read while the world is stopped, and how often the
 /// thread tries to get there before.
-const READ_WHILE_STOPPED: u64 = 64 << 10;
+const READ_WHILE_STOPPED: u64 = 4 << 10;
 const CATCH_UPS: usize = 4;
 /// How long held changes wait before they look again.
 const LOOK: Duration = Duration::from_millis(1);
@@ -343,7 +343,7 @@ impl Thread<'_> {
         let vector = self.replica.vector().clone();
         self.note_on_disk(vector);
         let touches_libraries = difference.touches_libraries;
-        let own = self.active.figures.own.load(Relaxed);
+        let own = self.own_units();
         let mut pieces = difference.into_pieces();
         // No first replica that is not Braid comes meanwhile ([`Active::merges_copy`]).
         pieces.rewrites_streams = self.engine.replication.has_other_replicas.load(SeqCst);
@@ -361,7 +361,7 @@ impl Thread<'_> {
             self.in_world(Self::bring_libraries);
         }
         // Nothing writes meanwhile; if something has, the keyspace says what is true.
-        self.all_dirty |= self.active.figures.own.load(Relaxed) != own;
+        self.all_dirty |= self.own_units() != own;
         Ok(())
     }
 
