@@ -306,6 +306,37 @@ fn nothing_is_lost_while_slots_go_back_and_forth_under_load() {
     assert!(slots.contains("1001"), "{slots}");
 }
 
+/// Replies of synchronous writes at the source would wait behind the deletions otherwise.
+#[test]
+fn keys_that_have_gone_are_deleted_no_faster_than_the_replica_follows() {
+    let patient = ["--sync-writes", "yes", "--sync-timeout", "60000"];
+    let Some(cluster) = Cluster::create(4, 2, &patient) else { return };
+    // Of slot 866, whose primary is the first node and whose replica the third.
+    const COUNT: u64 = 20_000;
+    const NAME: u64 = 100;
+    let fill = "EVAL \"for i = 1, 20000 do redis.call('set', KEYS[1]..string.format('%093d', i), '') end\" 1 {hello}";
+    cluster.client(0).call(fill);
+    let offset = || -> u64 {
+        let offset = cluster.client(0).info_field("replication", "master_repl_offset");
+        offset.expect("the field").parse().expect("a number")
+    };
+    cluster.wait_for("all are in sync", || cluster.client(0).info("group").contains("in_sync:n0,n2"));
+    let before = offset();
+    cluster.nodes[2].signal(Signal::STOP);
+    let began = Instant::now();
+    cluster.move_slots(0, 1, "866 866");
+    // So many at once, and this long without a sign of the replica.
+    let (chunk, patience) = (500 * (NAME + 10), Duration::from_millis(50));
+    cluster.wait_for("some are deleted", || offset() - before > chunk / 2);
+    while began.elapsed() < Duration::from_secs(1) {
+        let gone = offset() - before;
+        let chunks = 3 + (began.elapsed().as_millis() / patience.as_millis()) as u64;
+        assert!(gone < chunks * chunk, "{gone} bytes in {:?}", began.elapsed());
+    }
+    cluster.nodes[2].signal(Signal::CONT);
+    cluster.wait_for("all are deleted", || offset() - before > COUNT * NAME);
+}
+
 #[test]
 fn values_of_all_sizes_and_databases_arrive() {
     let Some(cluster) = Cluster::create(2, 2, &["--cluster-databases", "3"]) else { return };
