@@ -291,6 +291,11 @@ pub fn add(
     meet(&mut cluster.connect(&entry)?, &(entry.host.clone(), entry.port), place)?;
     let id = ask(&mut connect(options, place)?, place, &["CLUSTER", "MYID"])?;
     wait_until("the cluster knows it", PATIENCE, || Ok(cluster.nodes()?.node(&id).is_some()))?;
+    // It may be the one that is asked next.
+    wait_until("it knows the cluster", PATIENCE, || {
+        let nodes = ask(&mut connect(options, place)?, place, &["CLUSTER", "NODES"])?;
+        Ok(nodes.lines().any(|line| line.starts_with(&entry.id)))
+    })?;
     let Some(primary) = primary else {
         return Ok(format!(
             "{} is a node after {:.1} s. It has no slots: braid-cluster rebalance gives it some\n",
