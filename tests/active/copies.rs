@@ -2,7 +2,7 @@
 //! Full copies, which peers take part by part.
 
 use super::{link, server, wait_until_equal};
-use braid_tests::{TestServer, Value};
+use braid_tests::{TestServer, Value, wait_for};
 
 /// Bytes of a value, and values of a part of what is written meanwhile.
 const VALUE: usize = 400;
@@ -59,6 +59,9 @@ fn a_copy_whose_taker_has_gone_is_given_up() {
     for number in 0..10 {
         client.ok(&format!("SET key:{number} {value}"));
     }
+    wait_for("what was written is in the state", || {
+        client.info_field("active", "active_own_units").as_deref() == Some("10")
+    });
     let mut first = one.connect();
     let copy = first.call("ACTIVE COPY");
     assert_eq!(copy.elements().expect("a list")[0], Value::Integer(1), "there is more");

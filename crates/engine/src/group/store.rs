@@ -145,7 +145,9 @@ fn keep_records(engine: &Engine, group: &Group, client: &Client) {
                 Ok(read) => (mirror, must_read, has_changed) = (read, false, true),
                 Err(error) => {
                     group.tell(News::Trouble(error));
-                    std::thread::sleep(pause / 4);
+                    // Who wants them read meanwhile has heard from etcd.
+                    let mut wishes = group.wishes.lock();
+                    group.has_wishes.wait_while_for(&mut wishes, |wishes| !wishes.reads, pause / 4);
                     continue;
                 }
             }
