@@ -23,6 +23,9 @@ fn writes_wait_for_a_peer_that_does_not_keep_up() {
     one.connect().ok("SET a 1");
     two.connect().ok("SET b 1");
     wait_until_equal(&[&one, &two]);
+    // Who has only just come is not waited for.
+    let manifest = || std::fs::read_to_string(one.directory().join("active.manifest"));
+    wait_for("it is a member", || manifest().is_ok_and(|text| text.contains("\nmember 2 ")));
     wait_for("it has taken all", || part(&one, "behind_bytes") == 0 && part(&one, "behind_ms") == 0);
     // What holds changes back holds back those of peers, too.
     two.connect().ok("CLIENT PAUSE 1000000 WRITE");
