@@ -8,7 +8,7 @@ use braid_client::{Connection, Info, TargetOptions};
 
 use crate::cluster::{Cluster, wait_until};
 use crate::gather;
-use crate::nodes::Node;
+use crate::nodes::{Node, Nodes};
 use crate::progress::Progress;
 use crate::slots::SLOTS;
 
@@ -293,8 +293,8 @@ pub fn add(
     wait_until("the cluster knows it", PATIENCE, || Ok(cluster.nodes()?.node(&id).is_some()))?;
     // It may be the one that is asked next.
     wait_until("it knows the cluster", PATIENCE, || {
-        let nodes = ask(&mut connect(options, place)?, place, &["CLUSTER", "NODES"])?;
-        Ok(nodes.lines().any(|line| line.starts_with(&entry.id)))
+        let text = ask(&mut connect(options, place)?, place, &["CLUSTER", "NODES"])?;
+        Ok(Nodes::parse(&text, &place.0)?.node(&entry.id).is_some())
     })?;
     let Some(primary) = primary else {
         return Ok(format!(
