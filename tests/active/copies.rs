@@ -10,7 +10,7 @@ const PART: usize = 100;
 
 #[test]
 fn a_peer_that_takes_a_copy_needs_no_other() {
-    let backlog = ["--active-backlog-size", "1mb"];
+    let backlog = ["--active-backlog-size", "1mb", "--active-backlog-disk-size", "0"];
     let (one, two) = (server(1, &backlog), server(2, &backlog));
     let mut client = one.connect();
     let value = "v".repeat(VALUE);

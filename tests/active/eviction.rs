@@ -3,7 +3,7 @@
 
 use super::crash::kept;
 use super::pair::all;
-use super::{cut, link_all, server, texts, wait_until_equal};
+use super::{NEEDS_COPIES, cut, link_all, server, texts, wait_until_equal};
 use braid_tests::{RawClient, TestServer, Value, wait_for};
 use rustix::process::Signal;
 
@@ -155,8 +155,7 @@ fn what_was_evicted_is_known_after_a_restart() {
 
 #[test]
 fn full_copies_of_a_server_that_has_evicted_remove_nothing() {
-    let few = ["--active-backlog-size", "64kb"];
-    let (one, two) = (server(1, &few), server(2, &few));
+    let (one, two) = (server(1, &NEEDS_COPIES), server(2, &NEEDS_COPIES));
     link_all(&[&one, &two]);
     all(&one, &["SET text x", "HSET hash a 1", "RPUSH list a", "SET n 10", "INCR n", "SET gone 1"]);
     all(&two, &["SADD set a", "ZADD z 1 m", "ZINCRBY z 1 m"]);

@@ -3,7 +3,7 @@
 
 use super::crash::kept;
 use super::pair::let_time_pass;
-use super::{cut, link_all, server, wait_until_equal};
+use super::{NEEDS_COPIES, cut, link_all, server, wait_until_equal};
 use braid_tests::{RawClient, TestServer, Value, wait_for};
 use rustix::process::Signal;
 
@@ -92,7 +92,7 @@ fn of_libraries_that_were_loaded_at_once_the_later_wins() {
 #[test]
 fn libraries_survive_restarts_and_come_with_full_copies() {
     let folder = tempfile::tempdir().expect("a folder");
-    let begin = || kept(1, &folder, &["--active-backlog-size", "64kb"]);
+    let begin = || kept(1, &folder, &NEEDS_COPIES);
     let (mut one, two) = (begin(), server(2, &[]));
     let mut client = one.connect();
     load(&mut client, &[], &code("first", "f", "text"));

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use crate::crash::kept;
-use crate::{link, server, texts, wait_until_equal};
+use crate::{NEEDS_COPIES, link, server, texts, wait_until_equal};
 use braid_tests::{TestServer, Value, wait_for_within};
 use rustix::process::Signal;
 
@@ -189,7 +189,7 @@ fn a_generation_is_cut_short_by_kills() {
 fn a_full_copy_outlives_a_kill() {
     const COUNT: usize = 3_000;
     let folder = tempfile::tempdir().expect("a folder");
-    let two = server(2, &["--active-backlog-size", "64kb"]);
+    let two = server(2, &NEEDS_COPIES);
     let fill = |server: &TestServer, name: &str| {
         let mut client = server.connect();
         // More than the peer keeps as units.

@@ -10,6 +10,7 @@
 
 mod copies;
 mod crash;
+mod disk_backlog;
 mod eviction;
 mod examples;
 mod functions;
@@ -27,6 +28,9 @@ mod proxy;
 
 use braid_tests::wait::PATIENCE;
 use braid_tests::{RawClient, TestServer, Value, wait_for, wait_for_within};
+
+/// Arguments of a server that keeps so little for its peers that they need full copies.
+const NEEDS_COPIES: [&str; 4] = ["--active-backlog-size", "64kb", "--active-backlog-disk-size", "0"];
 
 /// A server in active mode, which knows no peer yet.
 fn server(region: u8, more: &[&str]) -> TestServer {

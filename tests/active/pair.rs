@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::proxy::Proxy;
-use super::{cut, link, link_all, server, texts, wait_until_equal};
+use super::{NEEDS_COPIES, cut, link, link_all, server, texts, wait_until_equal};
 use braid_tests::wait::PATIENCE;
 use braid_tests::{RawClient, TestServer, Value, wait_for, wait_for_within};
 
@@ -311,7 +311,7 @@ fn keydbs_names_and_numbers_by_first_contact() {
 
 #[test]
 fn a_full_copy_merges_where_the_backlog_does_not_reach() {
-    let (one, two) = (server(1, &["--active-backlog-size", "64kb"]), server(2, &[]));
+    let (one, two) = (server(1, &NEEDS_COPIES), server(2, &[]));
     let mut client = one.connect();
     for number in 0..2000 {
         client.ok(&format!("SET key:{number} {number:0>100}"));
@@ -331,7 +331,7 @@ fn a_full_copy_merges_where_the_backlog_does_not_reach() {
 #[test]
 fn clients_read_while_a_full_copy_is_merged() {
     const KEYS: i64 = 100_000;
-    let (one, two) = (server(1, &["--active-backlog-size", "64kb"]), server(2, &[]));
+    let (one, two) = (server(1, &NEEDS_COPIES), server(2, &[]));
     let mut client = one.connect();
     for first in (0..KEYS).step_by(1000) {
         let words: String = (first..first + 1000).map(|key| format!(" key:{key} {key}")).collect();

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use super::{cut, link_all, server, texts, wait_until_equal};
+use super::{NEEDS_COPIES, cut, link_all, server, texts, wait_until_equal};
 use braid_tests::process::{set_clock, shifted_clock};
 use braid_tests::server::Options;
 use braid_tests::{TestServer, Value, wait_for};
@@ -207,7 +207,7 @@ fn deleted_keys_come_back_from_the_append_only_file() {
 /// has it.
 #[test]
 fn keys_deleted_on_one_side_of_a_cut_come_back() {
-    let (one, two) = (server(1, &[]), server(2, &["--active-backlog-size", "64kb"]));
+    let (one, two) = (server(1, &[]), server(2, &NEEDS_COPIES));
     link_all(&[&one, &two]);
     let (mut of_one, mut of_two) = (one.connect(), two.connect());
     for key in 0..200 {

@@ -29,6 +29,7 @@ pub mod hyperloglog;
 pub mod key;
 pub mod libraries;
 pub mod list;
+pub mod logs;
 pub mod matching;
 pub mod members;
 pub mod place;

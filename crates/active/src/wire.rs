@@ -45,6 +45,11 @@ pub fn decode(bytes: &[u8]) -> Result<Unit, DecodeError> {
     reader::decode(bytes)
 }
 
+/// The first stamp of a unit, of which no more is looked at.
+pub fn first(bytes: &[u8]) -> Result<Stamp, DecodeError> {
+    reader::first(bytes)
+}
+
 /// Adds the bytes of a unit that is a plain write. `head.seen` may have the run itself, that starts
 /// at `run`.
 pub(crate) fn write_write(head: &Head<'_>, run: Stamp, key: Hashed<'_>, value: &[u8], out: &mut Vec<u8>) {

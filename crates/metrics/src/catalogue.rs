@@ -662,6 +662,7 @@ pub const METRICS: &[Metric] = &[
     gauges("braid_active_evicted_keys", "Keys of which something was evicted here and has not been written anew.", |s, to| of_active(s, to, |report| report.evicted)),
     gauges("braid_active_tombstone_keys", "Keys that hold what goes once all regions have acknowledged it.", |s, to| of_active(s, to, |report| report.tombstones)),
     gauges("braid_active_backlog_bytes", "Units in memory for peers that lack them.", |s, to| of_active(s, to, |report| report.backlog_bytes as u64)),
+    gauges("braid_active_backlog_disk_bytes", "Units in logs on disk for peers that lack them.", |s, to| of_active(s, to, |report| report.backlog_disk_bytes)),
     gauges("braid_active_log_bytes", "Size of the log of units.", |s, to| of_active(s, to, |report| report.log_bytes)),
     gauges("braid_active_files_ok", "0 while the files of active-active replication cannot be written, and nothing is sent.", |s, to| {
         of_active(s, to, |report| u64::from(report.trouble.is_empty()));

@@ -5,7 +5,7 @@
 //! ```text
 //! active.manifest      who the server is, how far it may give stamps, which generation counts
 //! active-N.state       everything at the begin of generation N (bytes that check themselves)
-//! active-N.log         the units that were applied since, each with its length and checksum
+//! active-N.log         the units that were applied since ([`log`])
 //! active-N.copy        a full copy of a peer that was merged before the first unit of log N
 //! active-N.tmp         a state that is being written
 //! active-copy.tmp      a full copy that has not been merged
@@ -13,17 +13,24 @@
 //! A new generation begins with its log, and its state, which is that of the moment, is written
 //! while the log grows. It counts once the state is complete and the manifest, which is replaced as
 //! a whole, names it. Until then the generation before counts: its state, its log, and the logs
-//! that follow.
+//! that follow. Older logs are kept for peers that were away; the manifest says what was applied
+//! before each.
 //!
 //! A log's end may be torn by a crash: it is cut off before the first incomplete record. A log that
-//! another one follows is on disk before. This module does not interpret states and units.
+//! another one follows is on disk before. This module does not interpret states, units, and what
+//! was applied.
 
+mod log;
+
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use braid_base::crc::crc64;
 
 use crate::files::{self, File};
+pub use log::LogReader;
+use log::{HEAD, record_at};
 
 const MANIFEST: &str = "active.manifest";
 const STATE: &str = "state";
@@ -31,10 +38,6 @@ const LOG: &str = "log";
 const COPY: &str = "copy";
 const TEMPORARY: &str = "tmp";
 const NEXT_COPY: &str = "active-copy.tmp";
-/// Bytes before a record: its length and its checksum.
-const HEAD: usize = 12;
-/// Longest record that is believed.
-const RECORD_MAX: u32 = 1 << 30;
 
 /// Who the server is, and where its files are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,6 +56,9 @@ pub struct ActiveManifest {
     pub gone: u64,
     /// Other regions and the servers' identities.
     pub members: Vec<(u8, String)>,
+    /// Logs before the generation's that are kept for peers, the oldest first, and what was applied
+    /// before each: a text without spaces.
+    pub kept_logs: Vec<(u64, String)>,
 }
 
 impl ActiveManifest {
@@ -69,6 +75,9 @@ impl ActiveManifest {
         );
         for (region, identity) in &self.members {
             text.push_str(&format!("member {region} {identity}\n"));
+        }
+        for (number, begin) in &self.kept_logs {
+            text.push_str(&format!("log {number} {begin}\n"));
         }
         let sum = crc64(0, text.as_bytes());
         text.push_str(&format!("sum {sum:016x}\n"));
@@ -98,6 +107,10 @@ impl ActiveManifest {
                     let (region, identity) = value.split_once(' ')?;
                     manifest.members.push((region.parse().ok()?, identity.to_owned()));
                 }
+                "log" => {
+                    let (number, begin) = value.split_once(' ')?;
+                    manifest.kept_logs.push((number.parse().ok()?, begin.to_owned()));
+                }
                 _ => return None,
             }
         }
@@ -112,8 +125,11 @@ pub struct ActiveFiles {
     /// Of the log that is written.
     number: u64,
     log_len: u64,
-    /// Bytes of the logs before it that are still needed.
-    earlier_bytes: u64,
+    /// Numbers and bytes of the logs before it, and of the copies between.
+    earlier: VecDeque<(u64, u64)>,
+    copies: Vec<(u64, u64)>,
+    /// The generation that counts: logs and copies from there on are needed to come back.
+    generation: u64,
     /// Records that are not written yet.
     buffer: Vec<u8>,
 }
@@ -179,6 +195,8 @@ impl CopyWriter {
 pub enum Logged<'a> {
     Unit(&'a [u8]),
     Copy(Vec<u8>),
+    /// The log of this number begins.
+    Log(u64),
 }
 
 /// Files that are not needed any more.
@@ -202,7 +220,9 @@ impl ActiveFiles {
             log: None,
             number: 0,
             log_len: 0,
-            earlier_bytes: 0,
+            earlier: VecDeque::new(),
+            copies: Vec::new(),
+            generation: 0,
             buffer: Vec::new(),
         };
         files::remove(&files.folder.join(NEXT_COPY));
@@ -216,8 +236,15 @@ impl ActiveFiles {
         Ok((files, manifest))
     }
 
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     fn path(&self, generation: u64, kind: &str) -> PathBuf {
-        self.folder.join(format!("active-{generation}.{kind}"))
+        match kind {
+            LOG => log::path(&self.folder, generation),
+            kind => self.folder.join(format!("active-{generation}.{kind}")),
+        }
     }
 
     /// Replaces the manifest.
@@ -230,19 +257,46 @@ impl ActiveFiles {
         read_all(&self.path(generation, STATE))
     }
 
+    /// Finds the logs before a generation's, of which those from `first` on were kept, and removes
+    /// what came before. The first of those that follow each other up to the generation.
+    pub fn find_earlier(&mut self, first: u64, generation: u64) -> u64 {
+        self.earlier.clear();
+        for number in (first..generation).rev() {
+            let Ok(len) = files::len(&self.path(number, LOG)) else { break };
+            self.earlier.push_front((number, len));
+        }
+        let first = generation - self.earlier.len() as u64;
+        Former(self.files_before(first)).remove();
+        first
+    }
+
+    /// The files of numbers before one, whatever they are.
+    fn files_before(&self, first: u64) -> Vec<PathBuf> {
+        let number_of = |path: &Path| {
+            let kind = path.extension()?.to_str()?;
+            let number = path.file_stem()?.to_str()?.strip_prefix("active-")?.parse().ok()?;
+            [STATE, LOG, COPY, TEMPORARY].contains(&kind).then_some::<u64>(number)
+        };
+        let entries = self.folder.read_dir().into_iter().flatten().flatten();
+        let paths = entries.map(|entry| entry.path());
+        paths.filter(|path| number_of(path).is_some_and(|number| number < first)).collect()
+    }
+
     /// Passes what a generation's log has, and the logs that follow it, to `visit` and goes on
     /// behind them. How many bytes of torn ends were cut off.
     pub fn resume_logs(&mut self, generation: u64, mut visit: impl FnMut(Logged<'_>)) -> io::Result<u64> {
-        let (mut torn, mut number, mut earlier) = (0, generation, 0);
+        let (mut torn, mut number) = (0, generation);
+        self.generation = generation;
         loop {
             if let Some(copy) = read_all(&self.path(number, COPY))? {
-                earlier += copy.len() as u64;
+                self.copies.push((number, copy.len() as u64));
                 visit(Logged::Copy(copy));
             }
+            visit(Logged::Log(number));
             let path = self.path(number, LOG);
             let bytes = read_all(&path)?.unwrap_or_default();
             let mut at = 0;
-            while let Some(record) = record_at(&bytes[at..]) {
+            while let Ok(Some(record)) = record_at(&bytes[at..]) {
                 visit(Logged::Unit(record));
                 at += HEAD + record.len();
             }
@@ -254,19 +308,17 @@ impl ActiveFiles {
             files::remove(&self.path(number, TEMPORARY));
             if !files::exists(&self.path(number + 1, LOG)) {
                 self.log = Some(files::append_to(&path)?);
-                (self.number, self.log_len, self.earlier_bytes) = (number, at as u64, earlier);
+                (self.number, self.log_len) = (number, at as u64);
                 return Ok(torn);
             }
-            earlier += at as u64;
+            self.earlier.push_back((number, at as u64));
             number += 1;
         }
     }
 
     /// Adds a record to the log; [`ActiveFiles::flush`] writes it.
     pub fn append(&mut self, record: &[u8]) {
-        self.buffer.extend((record.len() as u32).to_le_bytes());
-        self.buffer.extend(crc64(0, record).to_le_bytes());
-        self.buffer.extend_from_slice(record);
+        log::push(record, &mut self.buffer);
     }
 
     /// Gives the records to the system: they outlive this process.
@@ -288,57 +340,102 @@ impl ActiveFiles {
         self.log.as_ref().map_or(Ok(()), File::sync_data)
     }
 
-    /// Bytes of the logs behind the state that counts.
+    /// Bytes of the logs and copies behind the state that counts.
     pub fn log_bytes(&self) -> u64 {
-        self.earlier_bytes + self.log_len
+        let needed = self.earlier.iter().chain(&self.copies).filter(|(number, _)| *number >= self.generation);
+        needed.map(|(_, bytes)| bytes).sum::<u64>() + self.log_len
+    }
+
+    /// Bytes of the log that is written.
+    pub fn log_len(&self) -> u64 {
+        self.log_len
+    }
+
+    /// Bytes of a log.
+    pub fn len_of(&self, number: u64) -> u64 {
+        let earlier = self.earlier.iter().find(|(of, _)| *of == number);
+        earlier.map_or(self.log_len, |(_, bytes)| *bytes)
+    }
+
+    /// The number of the next log. What is in the present one is on disk.
+    fn next_number(&self) -> io::Result<u64> {
+        if !self.buffer.is_empty() {
+            return Err(io::Error::other("there are records that are not in the log"));
+        }
+        self.sync()?;
+        Ok(if self.log.is_some() { self.number + 1 } else { 0 })
+    }
+
+    fn begin_log(&mut self, number: u64) -> io::Result<()> {
+        let log = files::create(&self.path(number, LOG))?;
+        if self.log.is_some() {
+            self.earlier.push_back((self.number, self.log_len));
+        }
+        (self.log, self.number, self.log_len) = (Some(log), number, 0);
+        Ok(())
     }
 
     /// Begins the log of a new generation, and the file for its state: what follows goes to that
     /// log, and is found behind the state that counts whether or not the new one is completed. The
     /// generation's number.
     pub fn begin(&mut self) -> io::Result<(u64, StateFile)> {
-        if !self.buffer.is_empty() {
-            return Err(io::Error::other("there are records that are not in the log"));
-        }
-        self.sync()?;
-        let number = if self.log.is_some() { self.number + 1 } else { 0 };
+        let number = self.next_number()?;
         let temporary = self.path(number, TEMPORARY);
         let file = files::create(&temporary)?;
-        let log = files::create(&self.path(number, LOG))?;
-        self.earlier_bytes += self.log_len;
-        (self.log, self.number, self.log_len) = (Some(log), number, 0);
+        self.begin_log(number)?;
         Ok((number, StateFile { file, temporary, path: self.path(number, STATE), bytes: 0 }))
     }
 
-    /// Begins another log, before whose units a copy is merged. Its number.
+    /// Begins another log of the same generation. Its number.
+    pub fn begin_next(&mut self) -> io::Result<u64> {
+        let number = self.next_number()?;
+        self.begin_log(number)?;
+        Ok(number)
+    }
+
+    /// The same of a log before whose units a copy is merged.
     pub fn begin_with(&mut self, copy: CopyFile) -> io::Result<u64> {
-        if !self.buffer.is_empty() {
-            return Err(io::Error::other("there are records that are not in the log"));
-        }
-        self.sync()?;
-        let number = self.number + 1;
-        let log = files::create(&self.path(number, LOG))?;
-        self.earlier_bytes += self.log_len;
-        (self.log, self.number, self.log_len) = (Some(log), number, 0);
+        let number = self.begin_next()?;
         // Nothing follows it yet, so it counts or it does not.
         files::replace(&copy.path, &self.path(number, COPY))?;
-        self.earlier_bytes += copy.bytes;
+        self.copies.push((number, copy.bytes));
         Ok(number)
     }
 
     /// The copy before a log has not been merged.
     pub fn drop_copy(&mut self, number: u64) {
+        self.copies.retain(|(of, _)| *of != number);
         files::remove(&self.path(number, COPY));
     }
 
+    /// The first log that is kept if those before a generation's take no more than so many bytes.
+    pub fn first_kept(&self, generation: u64, bytes_max: u64) -> u64 {
+        let (mut first, mut bytes) = (generation, 0);
+        for (number, len) in self.earlier.iter().rev().filter(|(number, _)| *number < generation) {
+            bytes += len;
+            if bytes > bytes_max {
+                break;
+            }
+            first = *number;
+        }
+        first
+    }
+
+    /// Logs before one are not kept any more.
+    pub fn drop_logs(&mut self, first_kept: u64) -> Former {
+        let gone = self.earlier.partition_point(|(number, _)| *number < first_kept);
+        Former(self.earlier.drain(..gone).map(|(number, _)| log::path(&self.folder, number)).collect())
+    }
+
     /// The manifest names another generation than before: its log is what counts, and the files
-    /// that came before it may go.
-    pub fn forget(&mut self, before: u64, generation: u64) -> Former {
-        // No other has begun since.
-        self.earlier_bytes = 0;
-        let kinds = [STATE, LOG, COPY, TEMPORARY];
-        let of = |number| kinds.map(|kind| self.path(number, kind));
-        Former((before..generation).flat_map(of).filter(|path| files::exists(path)).collect())
+    /// that came before it may go, but for the logs that are kept.
+    pub fn forget(&mut self, before: u64, generation: u64, first_kept: u64) -> Former {
+        self.generation = generation;
+        self.copies.retain(|(number, _)| *number >= generation);
+        let Former(mut paths) = self.drop_logs(first_kept.min(generation));
+        let of = |number| [STATE, COPY, TEMPORARY].map(|kind| self.path(number, kind));
+        paths.extend((before..generation).flat_map(of).filter(|path| files::exists(path)));
+        Former(paths)
     }
 }
 
@@ -358,26 +455,16 @@ fn read_all(path: &Path) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-/// The whole record at the begin of some bytes.
-fn record_at(bytes: &[u8]) -> Option<&[u8]> {
-    let (len, rest) = bytes.split_first_chunk::<4>()?;
-    let (sum, rest) = rest.split_first_chunk::<8>()?;
-    let len = u32::from_le_bytes(*len);
-    let record = rest.get(..len as usize).filter(|_| len <= RECORD_MAX)?;
-    (crc64(0, record) == u64::from_le_bytes(*sum)).then_some(record)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn records(files: &mut ActiveFiles, generation: u64) -> (Vec<Vec<u8>>, u64) {
         let mut found = Vec::new();
-        let visit = |logged: Logged<'_>| {
-            found.push(match logged {
-                Logged::Unit(record) => record.to_vec(),
-                Logged::Copy(copy) => [&b"copy of "[..], &copy].concat(),
-            });
+        let visit = |logged: Logged<'_>| match logged {
+            Logged::Unit(record) => found.push(record.to_vec()),
+            Logged::Copy(copy) => found.push([&b"copy of "[..], &copy].concat()),
+            Logged::Log(_) => {}
         };
         let torn = files.resume_logs(generation, visit).expect("readable");
         (found, torn)
@@ -405,6 +492,7 @@ mod tests {
             clean: true,
             gone: 5,
             members: vec![(9, "def".into())],
+            kept_logs: vec![(3, String::new()), (4, "1-2,3-4".into())],
         };
         files.store(&manifest).expect("stored");
         files.append(b"one");
@@ -470,7 +558,7 @@ mod tests {
         assert_eq!(records(&mut again, 0), (there, 0));
         assert_eq!(records(&mut again, 2), (vec![b"three".to_vec()], 0));
         // The manifest names it.
-        files.forget(0, 2).remove();
+        files.forget(0, 2, 2).remove();
         assert_eq!(files.log_bytes(), 12 + 5);
         assert_eq!(names(folder.path()), ["active-2.log", "active-2.state"]);
     }
@@ -514,8 +602,49 @@ mod tests {
         assert_eq!(records(&mut again, 0), (expected[..].to_vec(), 0));
         assert!(!names(folder.path()).contains(&NEXT_COPY.to_owned()));
         assert_eq!(records(&mut again, 2), (expected[3..].to_vec(), 0));
-        files.forget(0, 2).remove();
+        files.forget(0, 2, 2).remove();
         assert_eq!(names(folder.path()), ["active-2.log", "active-2.state", "active-3.log"]);
+    }
+
+    /// Older logs stay as long as there is room for them, and are found again.
+    #[test]
+    fn logs_are_kept() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (mut files, _) = ActiveFiles::open(folder.path()).expect("an empty folder");
+        begin(&mut files, b"first");
+        for number in 1..=4 {
+            files.append(&[0; 88]);
+            files.flush().expect("written");
+            assert_eq!(files.begin_next().expect("begun"), number);
+        }
+        assert_eq!(begin(&mut files, b"second"), 5);
+        assert_eq!((files.len_of(3), files.len_of(4), files.len_of(5)), (100, 0, 0));
+        let first = |files: &ActiveFiles, bytes_max| files.first_kept(5, bytes_max);
+        assert_eq!([0, 99, 100, 250, 1000].map(|most| first(&files, most)), [4, 4, 3, 2, 0]);
+        assert_eq!(files.log_bytes(), 400);
+        files.forget(0, 5, 2).remove();
+        assert_eq!(files.log_bytes(), 0);
+        let expected = ["active-2.log", "active-3.log", "active-4.log", "active-5.log", "active-5.state"];
+        assert_eq!(names(folder.path()), expected);
+        // Another process finds those from one on that follow each other.
+        let find = |first| {
+            let (mut files, _) = ActiveFiles::open(folder.path()).expect("there");
+            let first = files.find_earlier(first, 5);
+            (first, names(folder.path()), files)
+        };
+        let (found, left, mut files) = find(2);
+        assert_eq!((found, left.len()), (2, 5));
+        assert_eq!(records(&mut files, 5), (Vec::new(), 0));
+        assert_eq!(first(&files, 150), 3);
+        files.drop_logs(3).remove();
+        assert_eq!(names(folder.path()), expected[1..]);
+        files::remove(&folder.path().join("active-3.log"));
+        let (found, left, _) = find(2);
+        assert_eq!((found, &left[..]), (4, &expected.map(str::to_owned)[2..]));
+        // What an earlier process could not remove any more.
+        files::store(&folder.path().join("active-3.state"), b"left over").expect("stored");
+        let (found, left, _) = find(5);
+        assert_eq!((found, &left[..]), (5, &expected.map(str::to_owned)[3..]));
     }
 
     #[test]

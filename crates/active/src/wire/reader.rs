@@ -49,6 +49,11 @@ pub fn decode(bytes: &[u8]) -> Result<Unit> {
     Ok(Unit { first, previous, starts_run, seen, effects })
 }
 
+pub fn first(bytes: &[u8]) -> Result<Stamp> {
+    let mut reader = Reader { rest: bytes, first: Stamp::ZERO };
+    Ok(reader.stamps()?.0)
+}
+
 /// The plain write that a unit is; nothing if it is another unit.
 pub fn decode_write(bytes: &[u8]) -> Result<Option<Write>> {
     let mut reader = Reader { rest: bytes, first: Stamp::ZERO };

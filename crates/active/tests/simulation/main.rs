@@ -123,7 +123,7 @@ mod left_out {
     faults! {
         clocks_never_go_back: rules.clock_never_goes_back;
         clocks_are_hybrid: rules.clock_is_hybrid;
-        units_wait_for_dependencies: rules.waits_for_dependencies, from 1_020;
+        units_wait_for_dependencies: rules.waits_for_dependencies, from 1_460;
         units_are_applied_once: rules.applies_once;
         units_are_applied_in_order: rules.applies_in_order;
         a_crash_starts_a_new_run: rules.starts_new_run;
@@ -136,13 +136,14 @@ mod left_out {
         merges_know_removals: rules.merge_knows_removals;
         losing_types_are_kept: rules.keeps_losing_types;
         creating_clears: rules.clears_before_creating;
-        garbage_waits_for_all_regions: rules.waits_for_all_regions, from 2_050;
-        acknowledgements_wait: rules.acknowledgements_wait, from 11_800;
+        garbage_waits_for_all_regions: rules.waits_for_all_regions, from 3_200;
+        acknowledgements_wait: rules.acknowledgements_wait, from 29_440;
         the_longest_time_wins: rules.longest_time_wins;
         one_region_expires: rules.one_region_expires;
         eviction_is_no_removal: rules.eviction_is_no_removal;
         what_is_acknowledged_is_on_disk: path.acknowledges_saved;
         gaps_are_closed_by_copies: path.copies_after_gap;
         backlogs_remember_copies: path.remembers_copies;
+        logs_begin_after_copies: path.begins_logs_after_copies;
     }
 }

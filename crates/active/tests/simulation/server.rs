@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A server of the simulation: the real replica with its backlog, and a disk.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use braid_active::backlog::Backlog;
 use braid_active::difference::Difference;
 use braid_active::effect::Unit;
+use braid_active::logs::Logs;
 use braid_active::replica::{Settings, State, ceiling_after};
 use braid_active::write::{Write, write_with_difference};
 use braid_active::{Applied, Refusal, Replica, Stamp, Vector};
@@ -24,11 +26,18 @@ pub struct Path {
     pub copies_after_gap: bool,
     /// The backlog knows what came by a full copy.
     pub remembers_copies: bool,
+    /// So does the one on disk.
+    pub begins_logs_after_copies: bool,
 }
 
 impl Default for Path {
     fn default() -> Path {
-        Path { acknowledges_saved: true, copies_after_gap: true, remembers_copies: true }
+        Path {
+            acknowledges_saved: true,
+            copies_after_gap: true,
+            remembers_copies: true,
+            begins_logs_after_copies: true,
+        }
     }
 }
 
@@ -37,7 +46,47 @@ impl Default for Path {
 struct Saved {
     state: State,
     backlog: Backlog,
+    logs: LogFiles,
     units: Units,
+}
+
+/// Units of a log, and how many logs there are at most.
+const UNITS_OF_LOG: usize = 12;
+const LOGS: u64 = 5;
+
+/// A unit's first stamp and its bytes.
+type Record = (Stamp, Arc<[u8]>);
+
+/// The backlog on disk.
+#[derive(Clone, Default)]
+struct LogFiles {
+    index: Logs,
+    units: BTreeMap<u64, Vec<Record>>,
+}
+
+impl LogFiles {
+    fn begin(&mut self, applied: &Vector) {
+        let number = self.units.last_key_value().map_or(0, |(last, _)| last + 1);
+        self.index.push(number, applied.clone());
+        self.index.drop_before((number + 1).saturating_sub(LOGS));
+        self.units.insert(number, Vec::new());
+    }
+
+    /// Adds a unit that has been applied by now.
+    fn push(&mut self, first: Stamp, bytes: Arc<[u8]>, applied: &Vector) {
+        let Some(mut last) = self.units.last_entry() else { return };
+        last.get_mut().push((first, bytes));
+        if last.get().len() == UNITS_OF_LOG {
+            self.begin(applied);
+        }
+    }
+
+    /// What a server lacks, if that is here.
+    fn since(&self, applied: &Vector) -> Option<Vec<Arc<[u8]>>> {
+        let from = self.index.reach(applied)?.number;
+        let units = self.units.range(from..).flat_map(|(_, units)| units);
+        Some(units.filter(|(first, _)| !applied.covers(*first)).map(|(_, bytes)| Arc::clone(bytes)).collect())
+    }
 }
 
 pub struct Server {
@@ -56,11 +105,28 @@ pub struct Server {
     /// What each has said that it has on disk.
     pub acknowledged: Vec<Vector>,
     pub backlog_bytes: usize,
+    /// Empty if it keeps none.
+    logs: LogFiles,
 }
 
 impl Server {
-    pub fn new(settings: Settings, servers: usize, skew_ms: i64, backlog_bytes: usize) -> Server {
-        let saved = Saved { state: State::default(), backlog: Backlog::default(), units: Units::default() };
+    pub fn new(
+        settings: Settings,
+        servers: usize,
+        skew_ms: i64,
+        backlog_bytes: usize,
+        keeps_logs: bool,
+    ) -> Server {
+        let mut logs = LogFiles::default();
+        if keeps_logs {
+            logs.begin(&Vector::default());
+        }
+        let saved = Saved {
+            state: State::default(),
+            backlog: Backlog::default(),
+            logs: logs.clone(),
+            units: Units::default(),
+        };
         Server {
             settings,
             replica: Replica::new(settings, State::default()),
@@ -72,6 +138,7 @@ impl Server {
             heard: vec![Vector::default(); servers],
             acknowledged: vec![Vector::default(); servers],
             backlog_bytes,
+            logs,
         }
     }
 
@@ -88,8 +155,12 @@ impl Server {
     }
 
     pub fn save(&mut self) {
-        self.saved =
-            Saved { state: self.replica.state().clone(), backlog: self.backlog.clone(), units: self.units };
+        self.saved = Saved {
+            state: self.replica.state().clone(),
+            backlog: self.backlog.clone(),
+            logs: self.logs.clone(),
+            units: self.units,
+        };
     }
 
     /// What it has on disk, for the others.
@@ -104,6 +175,7 @@ impl Server {
 
     fn load(&mut self) {
         self.backlog = self.saved.backlog.clone();
+        self.logs = self.saved.logs.clone();
         self.units = self.saved.units;
         self.heard.fill(Vector::default());
         self.acknowledged.fill(Vector::default());
@@ -133,6 +205,13 @@ impl Server {
     pub fn keep(&mut self, first: Stamp, bytes: Arc<[u8]>) {
         self.backlog.push(first, self.replica.vector(), &bytes);
         self.backlog.trim(self.backlog_bytes);
+        self.logs.push(first, bytes, self.replica.vector());
+    }
+
+    /// What a server lacks that has applied so much; nothing if it needs a full copy.
+    pub fn since(&self, applied: &Vector) -> Option<Vec<Arc<[u8]>>> {
+        let units = self.backlog.since(applied).map(|units| units.map(Arc::from).collect());
+        units.or_else(|| self.logs.since(applied))
     }
 
     /// Takes a unit; true if it was applied now.
@@ -161,6 +240,10 @@ impl Server {
         self.units.join(units);
         if path.remembers_copies {
             self.backlog.merges(&state.vector, &before);
+        }
+        if path.begins_logs_after_copies && !self.logs.units.is_empty() {
+            self.logs.index.clear();
+            self.logs.begin(self.replica.vector());
         }
         Ok(())
     }

@@ -100,13 +100,14 @@ impl World {
         // Numbers of regions need not be dense.
         let step = random.u8(1..=15);
         let backlog_bytes = if random.u8(0..3) == 0 { 1000 } else { usize::MAX };
+        let keeps_logs = seed.is_multiple_of(2);
         let region = |index: usize| Region::new(index as u8 * step).expect("at most 60");
         let members = (0..count).fold(0, |members, index| members | 1 << region(index).number());
         let servers = (0..count).map(|index| {
             let settings =
                 Settings { region: region(index), members, ahead_ms_max: AHEAD_MS, rules: faults.rules };
             let skew_ms = if is_skewed { random.i64(-SKEW_MS..SKEW_MS) } else { 0 };
-            Server::new(settings, count, skew_ms, backlog_bytes)
+            Server::new(settings, count, skew_ms, backlog_bytes, keeps_logs)
         });
         let servers = servers.collect();
         // Few names, so that regions meet.
@@ -385,8 +386,8 @@ impl World {
         }
         let count = self.random.usize(1..12);
         let server = &self.servers[from];
-        let units = server.backlog.since(&server.heard[to]);
-        let units: Option<Vec<Arc<[u8]>>> = units.map(|units| units.take(count).map(Arc::from).collect());
+        let units = server.since(&server.heard[to]);
+        let units: Option<Vec<Arc<[u8]>>> = units.map(|units| units.into_iter().take(count).collect());
         if units.is_none() && self.faults.path.copies_after_gap {
             let delay = self.random.usize(0..20);
             return self.copy(from, to, delay);
@@ -504,8 +505,8 @@ impl World {
 
     fn send_all(&mut self, from: usize, to: usize) -> Result<(), String> {
         let server = &self.servers[from];
-        let message = match server.backlog.since(&server.heard[to]) {
-            Some(units) => Message::Units(units.map(Arc::from).collect()),
+        let message = match server.since(&server.heard[to]) {
+            Some(units) => Message::Units(units),
             None if !self.faults.path.copies_after_gap => return Ok(()),
             None => Message::Copy(Rc::new((server.replica.state().clone(), server.units))),
         };

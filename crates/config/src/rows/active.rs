@@ -33,9 +33,15 @@ super::directives! {
         integer("active-lag-max", || 20, 0, LONG_MAX, Unit::Milliseconds)
             .only_with(&["active-replica"]);
 
-    /// Bytes of effects kept in memory for peers that were away; those that lack more get a full
-    /// copy. For a peer that is there up to eight times as much.
+    /// Bytes of effects kept in memory for peers; those that lack more are sent them from disk. For
+    /// a peer that is there up to eight times as much.
     active_backlog_size: u64 =>
-        integer("active-backlog-size", || 64 << 20, 1 << 16, LONG_MAX, Unit::Bytes)
+        integer("active-backlog-size", || 16 << 20, 1 << 16, LONG_MAX, Unit::Bytes)
+            .only_with(&["active-replica"]);
+
+    /// Bytes of effects kept on disk for peers that were away; those that lack more get a full
+    /// copy. 0: all that lack more than is in memory do.
+    active_backlog_disk_size: u64 =>
+        integer("active-backlog-disk-size", || 1 << 30, 0, LONG_MAX, Unit::Bytes)
             .only_with(&["active-replica"]);
 }

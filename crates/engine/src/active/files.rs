@@ -6,13 +6,17 @@
 //! above the ceiling, which is on disk before stamps below it are given: so no stamp is given
 //! twice.
 
+use braid_active::Vector;
 use braid_active::backlog::Backlog;
+use braid_active::logs::Logs;
 use braid_active::replica::{Replica, Settings, State, ceiling_after};
 use braid_active::saved::{Loader, PIECE, Piece, Saver};
 use braid_active::{Region, Stamp, wire};
 use braid_base::clock::unix_ms;
 use braid_config::Config;
 use braid_persistence::active::{ActiveFiles, ActiveManifest, Logged, StateFile};
+
+use super::codec::parse_vector;
 
 /// How long a ceiling lets the server give stamps.
 pub(super) const CEILING_MS: u64 = 60_000;
@@ -23,6 +27,8 @@ pub(super) struct Begin {
     pub manifest: ActiveManifest,
     pub replica: Replica,
     pub backlog: Backlog,
+    /// Logs from which peers can be sent units.
+    pub logs: Logs,
     /// There were files: the shadow is what counts, not the keyspace.
     pub is_known: bool,
 }
@@ -75,7 +81,9 @@ fn begin_anew(config: &Config, mut files: ActiveFiles, wanted: Option<u8>) -> Re
     manifest.generation = number;
     files.store(&manifest).map_err(told)?;
     replica.raise_ceiling(ceiling);
-    Ok(Begin { files, manifest, replica, backlog: Backlog::default(), is_known: false })
+    let mut logs = Logs::default();
+    logs.push(number, Vector::default());
+    Ok(Begin { files, manifest, replica, backlog: Backlog::default(), logs, is_known: false })
 }
 
 /// Writes a replica's state without anything between, and answers how many bytes it has.
@@ -110,12 +118,14 @@ fn go_on(config: &Config, mut files: ActiveFiles, mut manifest: ActiveManifest) 
         return Err(format!("there are keys in database {last}, see 'databases'"));
     }
     let mut backlog = Backlog::new(state.vector.clone());
+    let mut logs = kept_logs(&mut files, &manifest);
+    logs.push(manifest.generation, state.vector.clone());
     let mut entries = Vec::new();
-    let visit = |logged: Logged<'_>| {
-        entries.push(match logged {
-            Logged::Unit(record) => Entry::Unit(record.into()),
-            Logged::Copy(bytes) => Entry::Copy(bytes),
-        });
+    let visit = |logged: Logged<'_>| match logged {
+        Logged::Unit(record) => entries.push(Entry::Unit(record.into())),
+        Logged::Copy(bytes) => entries.push(Entry::Copy(bytes)),
+        Logged::Log(number) if number > manifest.generation => entries.push(Entry::Log(number)),
+        Logged::Log(_) => {}
     };
     let torn = files.resume_logs(manifest.generation, visit).map_err(told)?;
     if torn > 0 {
@@ -148,24 +158,48 @@ fn go_on(config: &Config, mut files: ActiveFiles, mut manifest: ActiveManifest) 
     }
     let count = entries.len();
     for entry in entries {
-        redo(entry, now_ms, &mut replica, &mut backlog)?;
+        redo(entry, now_ms, &mut replica, (&mut backlog, &mut logs))?;
     }
+    logs.set_len_of(|number| files.len_of(number));
     if !is_good {
         log::warn!(
             "Active-active: the server did not end in good order; {count} units and copies came from the log"
         );
     }
-    Ok(Begin { files, manifest, replica, backlog, is_known: true })
+    Ok(Begin { files, manifest, replica, backlog, logs, is_known: true })
+}
+
+/// The logs before the generation's that the manifest names, and that are there.
+fn kept_logs(files: &mut ActiveFiles, manifest: &ActiveManifest) -> Logs {
+    let generation = manifest.generation;
+    let named = manifest.kept_logs.first().map_or(generation, |(number, _)| (*number).min(generation));
+    let first = files.find_earlier(named, generation);
+    let mut logs = Logs::default();
+    for (number, begin) in manifest.kept_logs.iter().filter(|(number, _)| *number >= first) {
+        match parse_vector(begin) {
+            Some(begin) => logs.push(*number, begin),
+            None => logs.clear(),
+        }
+    }
+    logs
 }
 
 /// What was done after the state was saved.
 enum Entry {
     Unit(Box<[u8]>),
     Copy(Vec<u8>),
+    /// Another log begins.
+    Log(u64),
 }
 
-fn redo(entry: Entry, now_ms: u64, replica: &mut Replica, backlog: &mut Backlog) -> Result<(), String> {
+fn redo(
+    entry: Entry,
+    now_ms: u64,
+    replica: &mut Replica,
+    (backlog, logs): (&mut Backlog, &mut Logs),
+) -> Result<(), String> {
     match entry {
+        Entry::Log(number) => logs.push(number, replica.vector().clone()),
         Entry::Unit(bytes) => {
             let unit = wire::decode(&bytes).map_err(|error| format!("the log cannot be read: {error}"))?;
             // A clock that was set back since is no reason to lose what was logged.
@@ -182,7 +216,10 @@ fn redo(entry: Entry, now_ms: u64, replica: &mut Replica, backlog: &mut Backlog)
             let now_ms = now_ms.max(copy.vector.latest().unix_ms());
             let applied = replica.vector().clone();
             match replica.merge(now_ms, &copy) {
-                Ok(()) => backlog.merges(&copy.vector, &applied),
+                Ok(()) => {
+                    backlog.merges(&copy.vector, &applied);
+                    logs.clear();
+                }
                 Err(error) => log::warn!("Active-active: a full copy of a peer is left out: {error}"),
             }
         }

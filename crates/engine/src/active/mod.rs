@@ -4,7 +4,8 @@
 //! One thread ([`thread`]) owns the *shadow*, a `braid_active::Replica`: the values and marks of
 //! all keys. It reads the journal as an ordinary replica does and turns each unit into effects.
 //! These go to the log on disk, then to the outbox ([`outbox`]), from which peers take what they
-//! lack ([`serve`]: they ask by ACTIVE PULL, as clients). The other way, a thread for each peer
+//! lack ([`serve`]: they ask by ACTIVE PULL, as clients); those that were away for long, from older
+//! logs ([`disk_backlog`]). The other way, a thread for each peer
 //! ([`link`]) asks that peer; what it brings is applied to the shadow with the world stopped and
 //! the journal read to its end, so the shadow equals the keyspace at that moment, and the
 //! difference is run in the keyspace as a replica runs its primary's stream. It is journalled for
@@ -21,6 +22,7 @@
 mod batch;
 mod codec;
 mod copies;
+mod disk_backlog;
 mod files;
 mod gather;
 mod keys;
@@ -29,6 +31,7 @@ mod link;
 mod on_disk;
 mod outbox;
 mod peers;
+mod question;
 pub mod report;
 pub mod serve;
 pub mod state;

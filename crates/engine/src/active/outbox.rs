@@ -2,7 +2,8 @@
 //! What peers may take: the backlog of units in the order in which they were applied here, and the
 //! peers that wait for more.
 //!
-//! A unit comes in once it is in the log on disk. Peers tell what they have applied, so nothing is
+//! A unit comes in once it is in the log on disk, where peers may take it from when the backlog has
+//! dropped it. Peers tell what they have applied, so nothing is
 //! kept of a peer beyond a position that saves it from looking through the backlog each time. For
 //! one that is here, or takes a full copy, more units are kept than for those that are away, so
 //! that it does not need another copy as soon as it has merged that one.
@@ -10,29 +11,13 @@
 use std::collections::BTreeMap;
 
 use braid_active::backlog::Backlog;
+use braid_active::logs::Cursor;
 use braid_active::{Region, Stamp, Vector};
 
 use super::codec::{members_text, table_text, vector_text};
+use super::disk_backlog::DiskBacklog;
+use super::question::Question;
 use braid_resp::reply::ReplyBuffer;
-
-/// A peer's question.
-pub(super) struct Question {
-    /// What the peer has applied.
-    pub applied: Vector,
-    /// Where it goes on in the backlog; 0: anywhere.
-    pub position: u64,
-    pub bytes_max: usize,
-    /// The peer's own region.
-    pub region: Region,
-}
-
-impl Question {
-    /// Whether the process that asks has made a unit. Those of an earlier one it may have lost.
-    fn is_of_asker(&self, first: Stamp) -> bool {
-        let run = self.applied.newest_run(self.region);
-        first.region() == self.region && run.is_none_or(|run| first > run.start)
-    }
-}
 
 /// The right to answer a peer that waits.
 pub(crate) trait Answers: Send {
@@ -62,6 +47,8 @@ struct Taker {
     copies_until_ms: i64,
     answered_ms: Option<i64>,
     line: Line,
+    /// It is sent what is on disk, from there on; everything that is in memory comes after that.
+    reads_disk: Option<Cursor>,
 }
 
 impl Taker {
@@ -74,9 +61,9 @@ impl Taker {
         now_ms < self.copies_until_ms
     }
 
-    /// It will go on from its position.
+    /// It will go on from its position in memory.
     fn is_here(&self, now_ms: i64) -> bool {
-        self.asks(now_ms) || self.takes_copy(now_ms)
+        self.reads_disk.is_none() && (self.asks(now_ms) || self.takes_copy(now_ms))
     }
 }
 
@@ -128,6 +115,7 @@ const SILENCE_MS: i64 = 5000;
 #[derive(Default)]
 pub(crate) struct Outbox {
     pub backlog: Backlog,
+    pub disk: DiskBacklog,
     /// Everything that was applied and is in the log.
     pub applied: Vector,
     /// What regions have on disk, as far as it was heard of; this server's own as well.
@@ -142,7 +130,9 @@ pub(crate) struct Outbox {
 pub(super) enum Share<'o> {
     /// Units, and where the peer goes on.
     Units(Vec<&'o [u8]>, u64),
-    /// The backlog does not reach back so far.
+    /// Units that are to be read from disk first.
+    Disk(Cursor),
+    /// Neither backlog reaches back so far.
     Copy,
 }
 
@@ -151,7 +141,7 @@ impl Share<'_> {
     pub(super) fn sent(&self) -> (u64, u64) {
         match self {
             Share::Units(units, _) => (units.len() as u64, units.iter().map(|unit| unit.len() as u64).sum()),
-            Share::Copy => (0, 0),
+            Share::Disk(_) | Share::Copy => (0, 0),
         }
     }
 }
@@ -173,7 +163,7 @@ impl Outbox {
     /// The same of units whose first stamps are asked for.
     fn share_of(&self, question: &Question, is_wanted: impl Fn(Stamp) -> bool) -> Option<Share<'_>> {
         let Some(units) = self.backlog.since_position(&question.applied, question.position) else {
-            return Some(Share::Copy);
+            return Some(self.disk.place_for(question).map_or(Share::Copy, Share::Disk));
         };
         let (mut some, mut bytes, mut position) = (Vec::new(), 0, self.backlog.end());
         for (at, unit, _) in units.filter(|(.., first)| is_wanted(*first)) {
@@ -193,7 +183,7 @@ impl Outbox {
         let (word, units, position) = match share {
             Some(Share::Copy) => ("copy", &[][..], 0),
             Some(Share::Units(units, position)) => ("units", &units[..], *position),
-            None => ("units", &[][..], position),
+            Some(Share::Disk(_)) | None => ("units", &[][..], position),
         };
         reply.array(5 + units.len());
         reply.bulk(word.as_bytes());
@@ -219,10 +209,13 @@ impl Outbox {
 
     /// A peer asks: how far it has got. Without a position it says so by what it has applied.
     pub(super) fn note_taker(&mut self, question: &Question, now_ms: i64) {
+        let lacking = self.backlog.since_position(&question.applied, question.position);
+        let reads_disk = if lacking.is_none() { self.disk.place_for(question) } else { None };
         let position = match question.position {
+            _ if reads_disk.is_some() => self.backlog.begin(),
             0 => {
-                let mut lacking = self.backlog.since_position(&question.applied, 0).into_iter().flatten();
-                lacking.next().map_or(self.backlog.end(), |(position, ..)| position)
+                let first = lacking.into_iter().flatten().next();
+                first.map_or(self.backlog.end(), |(position, ..)| position)
             }
             position => position,
         };
@@ -232,8 +225,15 @@ impl Outbox {
             line.note((now_ms - answered_ms).max(0) as u64, now_ms);
         }
         let is_current = known.is_some_and(|taker| taker.is_current);
-        let taker =
-            Taker { position, heard_ms: now_ms, is_current, copies_until_ms: 0, answered_ms: None, line };
+        let taker = Taker {
+            position,
+            heard_ms: now_ms,
+            is_current,
+            copies_until_ms: 0,
+            answered_ms: None,
+            line,
+            reads_disk,
+        };
         self.takers.insert(question.region, taker);
     }
 
@@ -255,7 +255,8 @@ impl Outbox {
     }
 
     /// Drops old units so that the rest takes no more than so many bytes; more of them while peers
-    /// that are here need them. The regions of such peers that will need a full copy all the same.
+    /// that are here need them. The regions of such peers that will need a full copy all the same,
+    /// if there is no backlog on disk.
     pub(super) fn trim(&mut self, bytes_max: usize, now_ms: i64) -> Vec<Region> {
         let begin = self.backlog.begin();
         let here = self.takers.values().filter(|taker| taker.is_here(now_ms));
@@ -263,7 +264,9 @@ impl Outbox {
         self.backlog.trim_before(needed.unwrap_or(u64::MAX), bytes_max);
         self.backlog.trim(bytes_max.saturating_mul(KEPT_FOR_TAKERS));
         let new_begin = self.backlog.begin();
-        let lost = |taker: &Taker| taker.is_here(now_ms) && (begin..new_begin).contains(&taker.position);
+        let lost = |taker: &Taker| {
+            !self.disk.is_wanted && taker.is_here(now_ms) && (begin..new_begin).contains(&taker.position)
+        };
         self.takers.iter().filter(|(_, taker)| lost(taker)).map(|(region, _)| *region).collect()
     }
 
@@ -277,7 +280,10 @@ impl Outbox {
         let made_ms = self.backlog.made_ms(taker.position);
         Behind {
             ms: made_ms.map_or(0, |made_ms| (now_ms as u64).saturating_sub(made_ms)),
-            bytes: self.backlog.bytes_since(taker.position) as u64,
+            bytes: match taker.reads_disk {
+                Some(cursor) => self.disk.logs.bytes_from(cursor),
+                None => self.backlog.bytes_since(taker.position) as u64,
+            },
         }
     }
 
@@ -383,7 +389,7 @@ mod tests {
 
     fn ask(outbox: &mut Outbox, position: u64, ms: i64) {
         let applied = if position == 0 { Vector::default() } else { outbox.applied.clone() };
-        let question = Question { applied, position, bytes_max: 1 << 20, region: region(2) };
+        let question = Question { applied, position, cursor: None, bytes_max: 1 << 20, region: region(2) };
         outbox.note_taker(&question, NOON + ms);
         outbox.note_answer(region(2), NOON + ms);
     }
@@ -439,8 +445,13 @@ mod tests {
         let (late, begin) = trim(&mut outbox, 100);
         assert!(late.is_empty() && begin > 50, "nobody is here: {begin}");
         // It is no member yet, and has nothing.
-        let question =
-            Question { applied: Vector::default(), position: 0, bytes_max: 1 << 20, region: region(2) };
+        let question = Question {
+            applied: Vector::default(),
+            position: 0,
+            cursor: None,
+            bytes_max: 1 << 20,
+            region: region(2),
+        };
         outbox.note_taker(&question, NOON + 100);
         assert!(matches!(outbox.share(&question), Some(Share::Copy)));
         outbox.note_copy(region(2), NOON + 100);
@@ -456,6 +467,7 @@ mod tests {
                 applied
             },
             position: 0,
+            cursor: None,
             bytes_max: 1 << 20,
             region: region(2),
         };
@@ -499,7 +511,8 @@ mod tests {
         push_of(&mut outbox, 2, 50, 51);
         let answered = |outbox: &mut Outbox, units: &[(u8, u64, u64)]| {
             let (applied, position) = (outbox.applied.clone(), outbox.backlog.end());
-            let question = Question { applied, position, bytes_max: 1 << 20, region: region(2) };
+            let question =
+                Question { applied, position, cursor: None, bytes_max: 1 << 20, region: region(2) };
             outbox.wait(question, Box::new(Nobody), i64::MAX);
             units.iter().for_each(|(number, start, at)| push_of(outbox, *number, *start, *at));
             let ripe = outbox.ripe(NOON, Some(region(1)));

@@ -54,6 +54,7 @@ pub struct ActiveReport {
     /// Keys of which something was evicted here and has not been written anew.
     pub evicted: u64,
     pub backlog_bytes: usize,
+    pub backlog_disk_bytes: u64,
     /// What was applied, of which regions.
     pub applied: String,
     pub log_bytes: u64,
@@ -67,9 +68,9 @@ impl Engine {
     pub fn active_report(&self) -> Option<ActiveReport> {
         let active = self.active.as_ref()?;
         let (figures, me) = (&active.figures, active.me.lock().clone());
-        let (backlog_bytes, applied) = {
+        let (backlog_bytes, backlog_disk_bytes, applied) = {
             let outbox = active.outbox.lock();
-            (outbox.backlog.bytes(), super::codec::vector_text(&outbox.applied))
+            (outbox.backlog.bytes(), outbox.disk.bytes(), super::codec::vector_text(&outbox.applied))
         };
         let peers = active.peers.lock().clone();
         let now_ms = unix_ms();
@@ -110,6 +111,7 @@ impl Engine {
             tombstones: figures.tombstones.load(Relaxed),
             evicted: figures.evicted.load(Relaxed),
             backlog_bytes,
+            backlog_disk_bytes,
             applied,
             log_bytes: figures.log_bytes.load(Relaxed),
             trouble: active.trouble.lock().clone(),

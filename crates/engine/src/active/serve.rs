@@ -7,11 +7,14 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_active::Region;
+use braid_active::logs::Cursor;
 use braid_base::clock::unix_ms;
 
 use super::codec::{is_identity, members_text, parse_table, parse_vector};
 use super::copies::Taker;
-use super::outbox::{Answers, Question, Ripe, Share};
+use super::disk_backlog;
+use super::outbox::{Answers, Ripe, Share};
+use super::question::Question;
 use super::state::{Active, Order, PROTOCOL};
 use crate::background::Answer;
 use crate::engine::call::Call;
@@ -101,6 +104,10 @@ pub fn pull(call: &mut Call) -> CommandResult {
     let region = region.filter(|_| is_identity(identity)).ok_or(CommandError::Syntax)?;
     let applied = parse_vector(text(call, 4)?).ok_or(CommandError::Syntax)?;
     let position = u64::try_from(call.integer_arg(5)?).map_err(|_| CommandError::Syntax)?;
+    let (position, cursor) = match Cursor::of_word(position) {
+        Some(cursor) => (0, Some(cursor)),
+        None => (position, None),
+    };
     let on_disk = parse_table(text(call, 6)?).ok_or(CommandError::Syntax)?;
     let wait_ms = call.integer_arg(7)?.clamp(0, WAIT_MAX_MS);
     let bytes_max = call.integer_arg(8)?.clamp(1, BYTES_MAX) as usize;
@@ -116,14 +123,26 @@ pub fn pull(call: &mut Call) -> CommandResult {
         }
         Region::new(me.region)
     };
-    let question = Question { applied, position, bytes_max, region };
-    let may_wait = wait_ms > 0 && call.may_leave(false);
+    let question = Question { applied, position, cursor, bytes_max, region };
+    let may_leave = call.may_leave(false);
+    let may_wait = wait_ms > 0 && may_leave;
     let mut outbox = active.outbox.lock();
     if outbox.note_on_disk(&on_disk, me) {
         let _ = active.orders.send(Order::OnDisk);
     }
     outbox.note_taker(&question, unix_ms());
-    let share = outbox.share(&question);
+    let share = match outbox.share(&question) {
+        Some(Share::Disk(from)) if may_leave => {
+            drop(outbox);
+            return call.work_in_background(move |engine, answer| {
+                if let Some(active) = &engine.active {
+                    active.send_from_disk(from, &question, answer);
+                }
+            });
+        }
+        Some(Share::Disk(_)) => Some(Share::Copy),
+        share => share,
+    };
     if share.is_some() || !may_wait {
         active.note_sent(share.as_ref().map_or((0, 0), Share::sent));
         outbox.reply(share.as_ref(), position, call.reply);
@@ -157,6 +176,34 @@ impl Active {
     fn note_sent(&self, (units, bytes): (u64, u64)) {
         self.figures.sent.fetch_add(units, Relaxed);
         self.figures.sent_bytes.fetch_add(bytes, Relaxed);
+    }
+
+    /// Answers a peer with what is read from disk.
+    fn send_from_disk(&self, from: Cursor, question: &Question, answer: Answer) {
+        let folder = self.outbox.lock().disk.folder.clone();
+        let read = disk_backlog::read(&folder, from, question);
+        if let Err(error) = &read {
+            log::warn!(
+                "Active-active: the log cannot be read for the peer of region {}, it gets a full copy: {error}",
+                question.region.number()
+            );
+        }
+        let share = match &read {
+            Ok((units, next)) if !units.is_empty() => {
+                Share::Units(units.iter().map(Vec::as_slice).collect(), next.word().unwrap_or(0))
+            }
+            _ => Share::Copy,
+        };
+        let mut reply = Answers::buffer(&answer);
+        let mut outbox = self.outbox.lock();
+        outbox.reply(Some(&share), 0, &mut reply);
+        if let Share::Copy = share {
+            outbox.note_copy(question.region, unix_ms());
+        }
+        outbox.note_answer(question.region, unix_ms());
+        drop(outbox);
+        self.note_sent(share.sent());
+        answer.give(reply);
     }
 
     /// Answers the peers that wait, if there is something for them or their time has come.

@@ -170,8 +170,12 @@ impl<'e> Thread<'e> {
         begin: files::Begin,
         reader: Reader,
     ) -> Thread<'e> {
-        active.outbox.lock().backlog = begin.backlog;
-        let files::Begin { files, manifest, replica, .. } = begin;
+        let files::Begin { files, manifest, replica, backlog, logs, .. } = begin;
+        {
+            let mut outbox = active.outbox.lock();
+            outbox.backlog = backlog;
+            (outbox.disk.folder, outbox.disk.logs) = (files.folder().to_owned(), logs);
+        }
         let own_until = reader.position();
         Thread {
             engine,
@@ -391,11 +395,12 @@ impl<'e> Thread<'e> {
         let most = usize::try_from(self.engine.config.active_backlog_size()).unwrap_or(usize::MAX);
         let late = outbox.trim(most, unix_ms());
         outbox.applied = self.replica.vector().clone();
+        outbox.disk.logs.set_len(self.files.log_len());
         drop(outbox);
         for region in late {
             log::warn!(
                 "Active-active: the backlog is too short for the peer of region {}, which is here but behind: \
-                 it will need a full copy (active-backlog-size)",
+                 it will need a full copy (active-backlog-size, active-backlog-disk-size)",
                 region.number()
             );
         }

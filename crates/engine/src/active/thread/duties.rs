@@ -50,6 +50,8 @@ impl Thread<'_> {
         self.acknowledge();
         self.flush();
         self.begin_generation_in_time();
+        self.begin_log_in_time();
+        self.tend_kept_logs();
         let figures = &self.active.figures;
         figures.type_conflicts.store(self.replica.type_conflicts(), Relaxed);
         for (kind, count) in self.replica.conflicts() {
@@ -211,6 +213,7 @@ impl Thread<'_> {
         {
             let mut outbox = self.active.outbox.lock();
             outbox.backlog = Backlog::default();
+            outbox.disk.logs.clear();
             outbox.applied = Vector::default();
             outbox.on_disk.clear();
         }

@@ -14,12 +14,14 @@ use braid_active::saved::{Digester, Digesting, PIECE, Piece, Saver};
 use braid_persistence::active::{Former, StateFile};
 
 use super::Thread;
+use crate::active::codec::vector_text;
 use crate::active::copies::{Copy, Taker};
 use crate::active::files::write_state;
 use crate::active::outbox::Answers;
 use crate::active::state::Merged;
 
-/// A new generation begins when the log has as many bytes as the state, and at least so many.
+/// A new generation begins when the log has as many bytes as the state, and at least so many;
+/// another log when one has so many.
 const LOG_MIN: u64 = 64 << 20;
 /// After one that was not completed.
 const AGAIN: Duration = Duration::from_secs(5);
@@ -243,7 +245,63 @@ impl Thread<'_> {
         if !self.pending.is_empty() {
             return Err("its log cannot be written".into());
         }
-        self.files.begin().map_err(|error| told(&error))
+        let (number, file) = self.files.begin().map_err(|error| told(&error))?;
+        self.note_log(number);
+        Ok((number, file))
+    }
+
+    /// A log has begun, behind everything that was applied.
+    pub(super) fn note_log(&mut self, number: u64) {
+        self.active.outbox.lock().disk.logs.push(number, self.replica.vector().clone());
+    }
+
+    /// Begins another log when the present one has become long: logs that are kept for peers go one
+    /// by one.
+    pub(super) fn begin_log_in_time(&mut self) {
+        if self.files.log_len() < LOG_MIN || !self.pending.is_empty() {
+            return;
+        }
+        match self.files.begin_next() {
+            Ok(number) => self.note_log(number),
+            Err(error) => self.note_trouble(format!("its next log cannot be begun: {error}")),
+        }
+    }
+
+    /// The first log that is kept for peers, of those before a generation's.
+    fn first_kept(&self, generation: u64) -> u64 {
+        let most = self.engine.config.active_backlog_disk_size();
+        let kept = self.files.first_kept(generation, most);
+        let first = self.active.outbox.lock().disk.logs.iter().next().map(|log| log.number);
+        kept.max(first.unwrap_or(generation)).min(generation)
+    }
+
+    /// Records the logs from one on as those that are kept for peers before a generation.
+    fn name_kept_logs(&mut self, first: u64, generation: u64) {
+        let outbox = self.active.outbox.lock();
+        let kept = outbox.disk.logs.iter().filter(|log| (first..generation).contains(&log.number));
+        self.manifest.kept_logs = kept.map(|log| (log.number, vector_text(&log.begin))).collect();
+    }
+
+    /// What is kept of logs follows the configuration.
+    pub(super) fn tend_kept_logs(&mut self) {
+        let generation = self.manifest.generation;
+        let first = self.first_kept(generation);
+        {
+            let disk = &mut self.active.outbox.lock().disk;
+            disk.is_wanted = self.engine.config.active_backlog_disk_size() > 0;
+            disk.copy_bytes = self.state_bytes;
+            if disk.logs.iter().next().is_none_or(|log| log.number >= first) {
+                return;
+            }
+            disk.logs.drop_before(first);
+        }
+        self.name_kept_logs(first, generation);
+        self.store_manifest();
+        let former = self.files.drop_logs(first);
+        let run = move || former.remove();
+        if let Err(error) = std::thread::Builder::new().name("active-files".into()).spawn(run) {
+            log::warn!("Active-active: logs that are not needed any more stay until the next start: {error}");
+        }
     }
 
     pub(super) fn begin_generation(&mut self) -> Merged {
@@ -260,13 +318,16 @@ impl Thread<'_> {
     /// A generation's state is complete: it counts from now on. What came before it may go.
     fn count(&mut self, number: u64, bytes: u64, is_end: bool) -> Result<Former, String> {
         let before = std::mem::replace(&mut self.manifest.generation, number);
+        let first = self.first_kept(number);
+        self.name_kept_logs(first, number);
         self.manifest.clean = is_end;
         if let Err(error) = self.files.store(&self.manifest) {
             (self.manifest.generation, self.manifest.clean) = (before, false);
             return Err(told(&error));
         }
         self.state_bytes = bytes;
-        Ok(self.files.forget(before, number))
+        self.active.outbox.lock().disk.logs.drop_before(first);
+        Ok(self.files.forget(before, number, first))
     }
 
     /// Writes a generation without anything between: when the server ends, and for what no log has.

@@ -336,9 +336,16 @@ impl Thread<'_> {
         let merged = merge_with_difference(&mut self.replica, unix_ms() as u64, state, &mut difference);
         if let Err(refusal) = merged {
             self.files.drop_copy(number);
+            self.note_log(number);
             return Err(refusal.to_string());
         }
-        self.active.outbox.lock().backlog.merges(&state.vector, &applied);
+        {
+            let mut outbox = self.active.outbox.lock();
+            outbox.backlog.merges(&state.vector, &applied);
+            // The logs before have nothing of the copy.
+            outbox.disk.logs.clear();
+        }
+        self.note_log(number);
         // The logs before are on disk, and so is the copy.
         let vector = self.replica.vector().clone();
         self.note_on_disk(vector);

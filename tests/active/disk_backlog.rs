@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! Peers that were away for longer than memory reaches are sent units from the logs on disk, and
+//! need no full copy.
+
+use std::path::Path;
+
+use super::crash::kept;
+use super::{cut, link_all, server, wait_until_equal};
+use braid_tests::{TestServer, Value, wait_for};
+use rustix::process::Signal;
+
+/// The memory of a server that keeps few units there.
+const FEW: [&str; 2] = ["--active-backlog-size", "64kb"];
+
+fn field(server: &TestServer, name: &str) -> u64 {
+    let text = server.connect().info_field("active", name).expect("the field");
+    text.parse().expect("a number")
+}
+
+/// More than memory has room for, with what differs if it is merged as a copy or out of order.
+fn write_much(server: &TestServer, name: &str) {
+    let mut client = server.connect();
+    for first in (0..5_000).step_by(50) {
+        for number in first..first + 50 {
+            client.ok(&format!("SET {name}:{} {number:0>100}", number % 500));
+        }
+        client.call("INCR counter");
+        client.call(&format!("RPUSH list {name}{first}"));
+        client.call(&format!("SADD set {name}{first}"));
+        client.call(&format!("HSET hash field {name}{first}"));
+    }
+}
+
+fn check_no_copies(servers: &[&TestServer]) {
+    for server in servers {
+        assert_eq!(field(server, "active_full_copies_merged"), 0, "{}", server.log());
+        assert_eq!(field(server, "active_full_copies_sent"), 0, "{}", server.log());
+    }
+}
+
+#[test]
+fn a_peer_that_was_away_is_sent_units_from_disk() {
+    let (one, two) = (server(1, &FEW), server(2, &FEW));
+    link_all(&[&one, &two]);
+    one.connect().call("RPUSH list first");
+    wait_until_equal(&[&one, &two]);
+    cut(&[&one, &two]);
+    std::thread::scope(|scope| {
+        scope.spawn(|| write_much(&one, "one"));
+        scope.spawn(|| write_much(&two, "two"));
+    });
+    link_all(&[&one, &two]);
+    // While they catch up.
+    write_much(&one, "meanwhile");
+    wait_until_equal(&[&one, &two]);
+    check_no_copies(&[&one, &two]);
+    for server in [&one, &two] {
+        assert!(field(server, "active_backlog_disk_bytes") > 1 << 20);
+        let mut client = server.connect();
+        assert_eq!(client.call("GET counter").text(), "300");
+        assert_eq!(client.call("LLEN list"), Value::Integer(301));
+        assert_eq!(client.call("DBSIZE"), Value::Integer(1504));
+    }
+}
+
+/// A server that has never been heard of begins with the first unit.
+#[test]
+fn a_new_peer_is_sent_all_units_while_they_are_there() {
+    let (one, two) = (server(1, &FEW), server(2, &[]));
+    write_much(&one, "one");
+    link_all(&[&one, &two]);
+    wait_until_equal(&[&one, &two]);
+    check_no_copies(&[&one, &two]);
+}
+
+fn end(mut server: TestServer, signal: Signal) {
+    server.signal(signal);
+    server.wait();
+}
+
+fn logs(folder: &Path) -> usize {
+    let names = folder.read_dir().expect("a folder").flatten().map(|entry| entry.file_name());
+    names.filter(|name| name.to_string_lossy().ends_with(".log")).count()
+}
+
+/// What the peer lacks is in logs of several processes, the first of which ends in good order, the
+/// others not.
+#[test]
+fn the_backlog_on_disk_outlives_restarts() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let two = server(2, &FEW);
+    let mut one = kept(1, &folder, &FEW);
+    link_all(&[&one, &two]);
+    one.connect().ok("SET known x");
+    wait_until_equal(&[&one, &two]);
+    cut(&[&one, &two]);
+    for (round, signal) in [Signal::TERM, Signal::KILL, Signal::TERM, Signal::KILL].into_iter().enumerate() {
+        write_much(&one, &format!("round{round}"));
+        one.connect().call("ACTIVE DIGEST");
+        end(one, signal);
+        one = kept(1, &folder, &FEW);
+    }
+    assert!(logs(folder.path()) >= 3, "one of each process that ended in good order, and the present one");
+    write_much(&two, "two");
+    link_all(&[&one, &two]);
+    wait_until_equal(&[&one, &two]);
+    check_no_copies(&[&one, &two]);
+    assert_eq!(two.connect().call("LLEN list"), Value::Integer(500));
+    assert_eq!(two.connect().call("GET counter").text(), "500");
+}
+
+/// Logs take no more room than they may; who lacks what was in them gets a full copy.
+#[test]
+fn logs_beyond_the_limit_go() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (one, two) = (kept(1, &folder, &FEW), server(2, &[]));
+    link_all(&[&one, &two]);
+    one.connect().ok("SET first x");
+    wait_until_equal(&[&one, &two]);
+    cut(&[&one, &two]);
+    let mut client = one.connect();
+    let value = "v".repeat(1 << 20);
+    // Two new generations, as the state stays small.
+    for written in 1.. {
+        client.ok(&format!("SET key {value}"));
+        if logs(folder.path()) == 3 {
+            break;
+        }
+        assert!(written < 1000, "{written} MB are in {} logs", logs(folder.path()));
+    }
+    let path = |name: &str| folder.path().join(name);
+    wait_for("the last one counts", || path("active-2.state").exists() && !path("active-1.state").exists());
+    let second = path("active-1.log").metadata().expect("the second log").len();
+    assert!(field(&one, "active_backlog_disk_bytes") > second + (64 << 20));
+    client.ok(&format!("CONFIG SET active-backlog-disk-size {second}"));
+    wait_for("the first log is gone", || !path("active-0.log").exists());
+    assert!(path("active-1.log").exists());
+    link_all(&[&one, &two]);
+    wait_until_equal(&[&one, &two]);
+    assert_eq!(field(&two, "active_full_copies_merged"), 1);
+    // It reaches back to what is kept.
+    cut(&[&one, &two]);
+    client.ok("SET later x");
+    write_much(&one, "one");
+    link_all(&[&one, &two]);
+    wait_until_equal(&[&one, &two]);
+    assert_eq!(field(&two, "active_full_copies_merged"), 1);
+}
+
+/// A log that cannot be read is no reason to be without: a full copy brings everything.
+#[test]
+fn a_damaged_log_means_a_full_copy() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (one, two) = (kept(1, &folder, &FEW), server(2, &[]));
+    link_all(&[&one, &two]);
+    one.connect().ok("SET first x");
+    wait_until_equal(&[&one, &two]);
+    cut(&[&one, &two]);
+    write_much(&one, "one");
+    end(one, Signal::TERM);
+    let log = folder.path().join("active-0.log");
+    let mut bytes = std::fs::read(&log).expect("the log");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&log, bytes).expect("damaged");
+    let one = kept(1, &folder, &FEW);
+    link_all(&[&one, &two]);
+    wait_until_equal(&[&one, &two]);
+    assert_eq!(field(&two, "active_full_copies_merged"), 1);
+    assert!(one.log().contains("active-0.log is damaged"), "{}", one.log());
+}
