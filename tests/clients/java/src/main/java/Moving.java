@@ -19,9 +19,9 @@ public class Moving {
     private static JedisCluster connect(int port, boolean isExact) {
         HostAndPort node = new HostAndPort("127.0.0.1", port);
         GenericObjectPoolConfig<Connection> pool = new GenericObjectPoolConfig<>();
-        // Nothing is to be sent again because the machine stands still for a while. Otherwise tries are spread over
-        // some ten seconds.
-        return isExact ? new JedisCluster(node, 60_000, 60_000, 5, pool) : new JedisCluster(node, 2000, 2000, 20, pool);
+        // Nothing is to be sent again because the machine stands still for a while. Otherwise tries are spread at random
+        // over up to two minutes, and with fewer of them now and then over less than a failover takes.
+        return isExact ? new JedisCluster(node, 60_000, 60_000, 5, pool) : new JedisCluster(node, 2000, 2000, 60, pool);
     }
 
     public static void main(String[] args) {
