@@ -56,6 +56,7 @@ fn a_peer_that_was_away_is_sent_units_from_disk() {
     check_no_copies(&[&one, &two]);
     for server in [&one, &two] {
         assert!(field(server, "active_backlog_disk_bytes") > 1 << 20);
+        assert!(field(server, "active_sent_from_disk") > 1000);
         let mut client = server.connect();
         assert_eq!(client.call("GET counter").text(), "300");
         assert_eq!(client.call("LLEN list"), Value::Integer(301));

@@ -190,9 +190,13 @@ fn arguments(machines: &Machines, machine: usize) -> Vec<String> {
     .map(str::to_owned)
     .collect();
     words.extend(["--save".into(), String::new()]);
-    if machine == 0 {
-        words.extend(["--appendonly".into(), "yes".into()]);
-    }
+    // Peers that were away are sent units from memory, from disk, or a full copy.
+    let keeps: &[&str] = match machine {
+        0 => &["--appendonly", "yes"],
+        1 => &["--active-backlog-size", "64kb"],
+        _ => &["--active-backlog-size", "64kb", "--active-backlog-disk-size", "0"],
+    };
+    words.extend(keeps.iter().map(|word| (*word).to_owned()));
     words
 }
 

@@ -41,6 +41,8 @@ pub struct ActiveReport {
     pub known: u64,
     pub sent: u64,
     pub sent_bytes: u64,
+    /// Of the units that were sent, those that were read from disk.
+    pub sent_from_disk: u64,
     pub copies_sent: u64,
     pub copies_merged: u64,
     /// Units of which values were sent in place of what changed.
@@ -99,6 +101,7 @@ impl Engine {
             known: figures.known.load(Relaxed),
             sent: figures.sent.load(Relaxed),
             sent_bytes: figures.sent_bytes.load(Relaxed),
+            sent_from_disk: figures.sent_from_disk.load(Relaxed),
             copies_sent: figures.copies_sent.load(Relaxed),
             copies_merged: figures.copies_merged.load(Relaxed),
             results: figures.results.load(Relaxed),

@@ -203,6 +203,7 @@ impl Active {
         outbox.note_answer(question.region, unix_ms());
         drop(outbox);
         self.note_sent(share.sent());
+        self.figures.sent_from_disk.fetch_add(share.sent().0, Relaxed);
         answer.give(reply);
     }
 

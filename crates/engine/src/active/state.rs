@@ -67,6 +67,8 @@ pub(crate) struct Figures {
     /// Units that peers have taken.
     pub sent: AtomicU64,
     pub sent_bytes: AtomicU64,
+    /// Of the units, those that were read from disk.
+    pub sent_from_disk: AtomicU64,
     pub copies_sent: AtomicU64,
     pub copies_merged: AtomicU64,
     /// Requests that had to be sent as their result.

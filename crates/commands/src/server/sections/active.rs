@@ -17,6 +17,7 @@ pub(super) fn write(fields: &mut Fields<'_>) {
     fields.field("active_known_units", report.known);
     fields.field("active_sent_units", report.sent);
     fields.field("active_sent_bytes", report.sent_bytes);
+    fields.field("active_sent_from_disk", report.sent_from_disk);
     fields.field("active_full_copies_sent", report.copies_sent);
     fields.field("active_full_copies_merged", report.copies_merged);
     fields.field("active_sent_as_values", report.results);
