@@ -324,16 +324,19 @@ impl Pieces<'_> {
         }
     }
 
-    /// Makes the next requests, so that [`Pieces::run`] need not: for a large key that takes long.
-    /// False if there are no more.
-    pub fn prepare(&mut self, replica: &Replica) -> bool {
-        while self.direct.len() == 0 && self.ready.1.len() == 0 {
-            let Some((database, name, touched)) = self.next_touched() else { return false };
-            let mut requests = Requests::new(database);
-            requests.rewrites_streams = self.rewrites_streams;
-            finish_key(&mut requests, replica, &name, touched);
-            self.ready = (database, requests.all.into_iter());
-        }
+    /// Makes the next requests, so that [`Pieces::run`] need not: for a large key that takes long,
+    /// and so does passing over many keys for which there are none.
+    pub fn prepare(&mut self, replica: &Replica) {
+        while self.direct.len() == 0 && self.ready.1.len() == 0 && self.prepare_key(replica) {}
+    }
+
+    /// Makes the requests of the next key. False if there is no more.
+    fn prepare_key(&mut self, replica: &Replica) -> bool {
+        let Some((database, name, touched)) = self.next_touched() else { return false };
+        let mut requests = Requests::new(database);
+        requests.rewrites_streams = self.rewrites_streams;
+        finish_key(&mut requests, replica, &name, touched);
+        self.ready = (database, requests.all.into_iter());
         true
     }
 
@@ -355,7 +358,7 @@ impl Pieces<'_> {
                 if args[0] == b"DEL" {
                     self.ready.1.by_ref().for_each(|args| run(&args));
                 }
-            } else if !self.prepare(replica) {
+            } else if !self.prepare_key(replica) {
                 return true;
             }
         }
@@ -490,6 +493,9 @@ pub fn merge_with_difference<'u>(
             match *database {
                 LIBRARIES => difference.touches_libraries = true,
                 database if difference.touches(database, name) => {}
+                database if replica.ended.of(database, name).is_some() => {
+                    difference.note_whole(replica, database, &Name::from(*name));
+                }
                 database => {
                     let written = Written::String(plain.value, plain.time);
                     difference.direct.push(Direct { database, name, written });
@@ -579,6 +585,48 @@ mod tests {
         assert_eq!(requests(&mut two, Some(0)), expected("FLUSHDB"));
         assert_eq!(requests(&mut two, None), expected("FLUSHALL"));
         assert_eq!(two.views().count(), 1);
+    }
+
+    /// Strings that the other side has written over are written here, and nothing is kept of what
+    /// they were. Where nothing is to be written the caller may stop after each key all the same.
+    #[test]
+    fn a_copy_writes_what_it_has_anew() {
+        let (mut one, mut two) = (replica(1), replica(2));
+        let key = |number: u64| Name::from(number.to_string().into_bytes());
+        let write = |replica: &mut Replica, keys: std::ops::Range<u64>, value: u64, time| {
+            let body = |transaction: &mut Transaction<'_>| {
+                keys.for_each(|number| transaction.set(0, &key(number), bytes(value), time));
+            };
+            replica.execute(NOW, body).unwrap().unwrap()
+        };
+        let unit = write(&mut one, 0..MANY, 7, Some(NOW + 1000));
+        two.apply(NOW, &unit).unwrap();
+        write(&mut one, 0..2, 8, None);
+        write(&mut one, 2..3, 9, Some(NOW + 2000));
+        // On both sides, to the same.
+        write(&mut one, 10..MANY, 10, None);
+        write(&mut two, 10..MANY, 10, None);
+        // This one has ended here.
+        two.execute(NOW, |transaction| assert!(transaction.end(0, &key(1), None))).unwrap();
+        let mut difference = Difference::default();
+        merge_with_difference(&mut two, NOW, one.state(), &mut difference).unwrap();
+        let direct: Vec<_> = difference.direct.iter().map(|direct| direct.name).collect();
+        assert_eq!(direct.len(), 2, "{direct:?}");
+        assert_eq!(difference.touched[&0].len(), MANY as usize - 10 + 1);
+        let (mut pieces, mut requests) = (difference.into_pieces(), Vec::new());
+        let mut left = 10;
+        let note = |_, args: &[&[u8]]| requests.push(args.join(&b' '));
+        let is_over = pieces.run(&two, note, || {
+            left -= 1;
+            left > 0
+        });
+        assert!(!is_over, "it has passed over all keys of which nothing is to be written");
+        assert!(pieces.run(&two, |_, args| requests.push(args.join(&b' ')), || true));
+        let mut texts: Vec<String> =
+            requests.iter().map(|request| String::from_utf8_lossy(request).into_owned()).collect();
+        texts.sort();
+        let expected = ["PEXPIREAT 2 1800000002000", "SET 0 8", "SET 1 8", "SET 2 9"];
+        assert_eq!(texts[texts.len() - 4..], expected, "{texts:?}");
     }
 
     /// Of a large collection only what an effect names is looked at and written.

@@ -99,6 +99,11 @@ impl Key {
         self.values.iter().rfind(|value| value.is_live())
     }
 
+    /// The values of all types.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Value> {
+        self.values.iter()
+    }
+
     /// Values that are hidden behind it.
     pub fn losers(&self) -> impl Iterator<Item = &Value> {
         let shown = self.value().map(Value::kind);

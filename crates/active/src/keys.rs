@@ -64,7 +64,7 @@ pub struct Keys {
 /// What another replica's keys change here.
 #[derive(Debug, Default)]
 pub struct Changes<'t> {
-    /// Strings that have been written once, and of which nothing is here.
+    /// Strings that have been written once, and of which nothing is here that stays.
     pub new: Vec<(u32, &'t [u8], Plain<'t>)>,
     /// Other keys, as they are to be.
     pub merged: Vec<(u32, Name, Key)>,
@@ -337,6 +337,10 @@ impl Keys {
                 for (name, plain) in other.plain.iter().filter(|(name, _)| is_left(name)) {
                     match mine.plain.get(name) {
                         Some(had) if had == plain => {}
+                        // They have seen it, and written it anew.
+                        Some(had) if sides.removed_there(had.stamp) && !sides.removed_here(plain.stamp) => {
+                            new.push((number, name, plain));
+                        }
                         Some(_) => merge(name),
                         None if mine.others.has(name) || sides.removed_here(plain.stamp) => {}
                         None => new.push((number, name, plain)),

@@ -268,16 +268,19 @@ impl Transaction<'_> {
         })
     }
 
-    /// Of the value that shows, or of what is left of one that was evicted.
+    /// Of the value that shows, or of what is left of one that was evicted, of whatever type.
     fn seen_of(
         &self,
         database: u32,
         name: &Name,
-        of_value: impl FnOnce(&Value) -> Vec<SeenTally>,
+        of_value: impl Fn(&Value) -> Vec<SeenTally>,
     ) -> Vec<SeenTally> {
-        let rest = self.rest(database, name);
-        let value = self.value(database, name);
-        value.as_deref().or_else(|| rest.as_ref()?.value()).map_or_else(Vec::new, of_value)
+        match self.value(database, name).as_deref() {
+            Some(value) => of_value(value),
+            None => self
+                .rest(database, name)
+                .map_or_else(Vec::new, |rest| rest.all().flat_map(of_value).collect()),
+        }
     }
 
     fn hash_cell(&self, database: u32, name: &Name, field: &[u8]) -> Option<Cell<Bytes>> {
@@ -605,5 +608,55 @@ impl Transaction<'_> {
             _ => return,
         };
         self.change(database, name, change);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replica::{Settings, State, ceiling_after};
+    use crate::stamp::Region;
+
+    const NOW: u64 = 1_800_000_000_000;
+
+    fn replica(number: u8) -> Replica {
+        let region = Region::new(number).unwrap();
+        let settings = Settings { region, members: 0b110, ahead_ms_max: 60_000, rules: Default::default() };
+        let mut replica = Replica::new(settings, State::default());
+        replica.raise_ceiling(ceiling_after(replica.run(), region, NOW, 1_000_000));
+        replica
+    }
+
+    /// Numbers of an evicted key are still counted elsewhere. A write of one says that it has seen
+    /// it, also where a number of another type, which a peer has made of the key, would show.
+    #[test]
+    fn a_write_has_seen_the_numbers_of_an_evicted_key() {
+        let (mut one, mut two) = (replica(1), replica(2));
+        let name = Name::from(&b"key"[..]);
+        let field = || Bytes::from(&b"field"[..]);
+        let by = Amount::of_integer(6);
+        let add = |transaction: &mut Transaction<'_>| {
+            assert!(transaction.hash_increment(0, &name, field(), by));
+        };
+        let added = one.execute(NOW, add).unwrap().unwrap();
+        let of_two = |transaction: &mut Transaction<'_>| {
+            assert!(transaction.sorted_set_increment(0, &name, Bytes::from(&b"member"[..]), by));
+        };
+        let other = two.execute(NOW, of_two).unwrap().unwrap();
+        one.apply(NOW, &other).unwrap();
+        one.execute(NOW, |transaction| transaction.evict(0, &name)).unwrap();
+        let set = |transaction: &mut Transaction<'_>| {
+            transaction.hash_set(0, &name, field(), Bytes::from(&b"5"[..]), None);
+        };
+        let written = one.execute(NOW, set).unwrap().unwrap();
+        let remove = |transaction: &mut Transaction<'_>| {
+            transaction.sorted_set_remove(0, &name, Bytes::from(&b"member"[..]));
+        };
+        two.execute(NOW, remove).unwrap();
+        for unit in [&added, &written] {
+            two.apply(NOW, unit).unwrap();
+        }
+        let expected = View::Hash(vec![(field(), Bytes::from(&b"5"[..]), None)]);
+        assert_eq!(two.view(0, &name), Some(expected));
     }
 }
