@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::crash::kept;
 use super::{cut, link_all, server, wait_until_equal};
+use braid_tests::small_disk::SmallDisk;
 use braid_tests::{TestServer, Value, wait_for};
 use rustix::process::Signal;
 
@@ -146,6 +147,28 @@ fn logs_beyond_the_limit_go() {
     link_all(&[&one, &two]);
     wait_until_equal(&[&one, &two]);
     assert_eq!(field(&two, "active_full_copies_merged"), 1);
+}
+
+/// Logs that are kept for peers that might come are in nobody's way.
+#[test]
+fn a_full_disk_costs_old_logs() {
+    let Some(disk) = SmallDisk::mount("250m") else {
+        println!("no right to mount a disk: nothing to be seen");
+        return;
+    };
+    let folder = disk.path().to_str().expect("a name");
+    let (one, two) = (server(1, &["--dir", folder]), server(2, &[]));
+    link_all(&[&one, &two]);
+    let mut client = one.connect();
+    let value = "v".repeat(1 << 20);
+    for number in 0..350 {
+        client.ok(&format!("SET key {number}{value}"));
+    }
+    wait_until_equal(&[&one, &two]);
+    let log = one.log();
+    assert!(log.contains("the disk is full: logs that were kept for peers have been removed"), "{log}");
+    assert!(!log.contains("its log cannot be written"), "{log}");
+    assert!(field(&one, "active_backlog_disk_bytes") < 250 << 20);
 }
 
 /// A log that cannot be read is no reason to be without: a full copy brings everything.

@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use braid_tests::server::is_braid;
+use braid_tests::small_disk::SmallDisk;
 use braid_tests::{RawClient, TestServer, Value, wait_for};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
 
@@ -101,29 +102,6 @@ fn a_full_disk_with_fsync_every_second() {
     a_full_disk("everysec");
 }
 
-/// A disk of its own for a test, which can be full in earnest; taken away at its end.
-struct SmallDisk(tempfile::TempDir);
-
-impl SmallDisk {
-    /// Nothing where the test may not mount one.
-    fn mount(size: &str) -> Option<SmallDisk> {
-        let folder = tempfile::tempdir().expect("a folder");
-        let options = format!("size={size}");
-        let mounted = std::process::Command::new("mount")
-            .args(["-t", "tmpfs", "-o", &options, "braid-test"])
-            .arg(folder.path())
-            .stderr(std::process::Stdio::null())
-            .status();
-        mounted.is_ok_and(|status| status.success()).then(|| SmallDisk(folder))
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = std::process::Command::new("umount").arg("-l").arg(self.0.path()).status();
-    }
-}
-
 /// Has several clients write in pipelines until they are refused. How many values of each were
 /// acknowledged.
 fn fill_in_pipelines(server: &TestServer, refused: &str) -> Vec<usize> {
@@ -195,7 +173,7 @@ fn a_full_disk_and_a_kill_lose_nothing_that_was_acknowledged() {
             println!("no right to mount a disk: nothing to be seen");
             return;
         };
-        a_full_disk_and_a_kill(disk.0.path(), policy, full, |_| ());
+        a_full_disk_and_a_kill(disk.path(), policy, full, |_| ());
     }
 }
 

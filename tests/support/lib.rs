@@ -27,6 +27,7 @@ pub mod http;
 pub mod process;
 pub mod random;
 pub mod server;
+pub mod small_disk;
 pub mod value;
 pub mod wait;
 pub mod words;

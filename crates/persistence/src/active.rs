@@ -203,6 +203,10 @@ pub enum Logged<'a> {
 pub struct Former(Vec<PathBuf>);
 
 impl Former {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Removes them, which may take a while.
     pub fn remove(self) {
         self.0.iter().for_each(|path| files::remove(path));

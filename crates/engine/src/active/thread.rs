@@ -368,7 +368,13 @@ impl<'e> Thread<'e> {
     /// Brings units that wait for it to the log, and from there to the outbox.
     fn flush(&mut self) {
         if !self.pending.is_empty() {
-            if let Err(error) = self.files.flush() {
+            let mut written = self.files.flush();
+            if let Err(error) = &written
+                && self.makes_room(error)
+            {
+                written = self.files.flush();
+            }
+            if let Err(error) = written {
                 self.active.on_disk.note_failure();
                 self.engine.append_only.ring_loops(&self.engine.clients.mailboxes);
                 self.note_trouble(format!(

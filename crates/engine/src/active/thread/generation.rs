@@ -195,6 +195,9 @@ impl Thread<'_> {
     fn write_on(&mut self, saver: &mut Option<Saver>, generation: &mut Generation) -> Option<bool> {
         if let Ok(outcome) = generation.outcome.try_recv() {
             self.replica.stop_saving();
+            if let Err(error) = &outcome {
+                self.makes_room(error);
+            }
             let counted = outcome.map_err(|error| told(&error)).and_then(|bytes| {
                 let former = self.count(generation.number, bytes, false)?;
                 let _ = generation.parts.send(Part::Counts(former));
@@ -255,6 +258,28 @@ impl Thread<'_> {
         self.active.outbox.lock().disk.logs.push(number, self.replica.vector().clone());
     }
 
+    fn drop_logs(&mut self, first_kept: u64) -> Former {
+        self.active.outbox.lock().disk.logs.drop_before(first_kept);
+        self.name_kept_logs(first_kept, self.manifest.generation);
+        self.files.drop_logs(first_kept)
+    }
+
+    /// After an error in writing: if the disk is full, logs that are kept for peers go. False if
+    /// there are none, or it is another error.
+    pub(super) fn makes_room(&mut self, error: &io::Error) -> bool {
+        if error.kind() != io::ErrorKind::StorageFull {
+            return false;
+        }
+        let former = self.drop_logs(self.manifest.generation);
+        if former.is_empty() {
+            return false;
+        }
+        // The manifest names them until it is written next: that does no harm.
+        former.remove();
+        log::warn!("Active-active: the disk is full: logs that were kept for peers have been removed");
+        true
+    }
+
     /// Begins another log when the present one has become long: logs that are kept for peers go one
     /// by one.
     pub(super) fn begin_log_in_time(&mut self) {
@@ -284,8 +309,7 @@ impl Thread<'_> {
 
     /// What is kept of logs follows the configuration.
     pub(super) fn tend_kept_logs(&mut self) {
-        let generation = self.manifest.generation;
-        let first = self.first_kept(generation);
+        let first = self.first_kept(self.manifest.generation);
         {
             let disk = &mut self.active.outbox.lock().disk;
             disk.is_wanted = self.engine.config.active_backlog_disk_size() > 0;
@@ -293,11 +317,9 @@ impl Thread<'_> {
             if disk.logs.iter().next().is_none_or(|log| log.number >= first) {
                 return;
             }
-            disk.logs.drop_before(first);
         }
-        self.name_kept_logs(first, generation);
+        let former = self.drop_logs(first);
         self.store_manifest();
-        let former = self.files.drop_logs(first);
         let run = move || former.remove();
         if let Err(error) = std::thread::Builder::new().name("active-files".into()).spawn(run) {
             log::warn!("Active-active: logs that are not needed any more stay until the next start: {error}");
