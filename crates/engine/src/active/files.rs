@@ -2,16 +2,14 @@
 //! What a server in active mode begins with: its files, or nothing.
 //!
 //! After a good end the state is everything. After a crash the log follows it, with copies of peers
-//! where they were merged, and a new run begins
-//! above the ceiling, which is on disk before stamps below it are given: so no stamp is given
-//! twice.
+//! where they were merged, and a new run begins above the ceiling, which is on disk before stamps
+//! below it are given: so no stamp is given twice.
 
-use braid_active::Vector;
 use braid_active::backlog::Backlog;
 use braid_active::logs::Logs;
 use braid_active::replica::{Replica, Settings, State, ceiling_after};
 use braid_active::saved::{Loader, PIECE, Piece, Saver};
-use braid_active::{Region, Stamp, wire};
+use braid_active::{Region, Stamp, Vector, wire};
 use braid_base::clock::unix_ms;
 use braid_config::Config;
 use braid_persistence::active::{ActiveFiles, ActiveManifest, Logged, StateFile};

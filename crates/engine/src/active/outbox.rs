@@ -3,10 +3,10 @@
 //! peers that wait for more.
 //!
 //! A unit comes in once it is in the log on disk, where peers may take it from when the backlog has
-//! dropped it. Peers tell what they have applied, so nothing is
-//! kept of a peer beyond a position that saves it from looking through the backlog each time. For
-//! one that is here, or takes a full copy, more units are kept than for those that are away, so
-//! that it does not need another copy as soon as it has merged that one.
+//! dropped it. Peers tell what they have applied, so nothing is kept of a peer beyond a position
+//! that saves it from looking through the backlog each time. For one that is here, or takes a full
+//! copy, more units are kept than for those that are away, so that it does not need another copy as
+//! soon as it has merged that one.
 
 use std::collections::BTreeMap;
 
@@ -96,7 +96,8 @@ impl Line {
 /// How far a peer is behind this server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Behind {
-    /// Age of the oldest unit that it may lack, in ms.
+    /// Age of the oldest unit that it may lack, in ms; of those in memory if it is sent older ones
+    /// from disk.
     pub ms: u64,
     /// Bytes that it may lack, about.
     pub bytes: u64,
@@ -224,7 +225,7 @@ impl Outbox {
         if let Some(answered_ms) = known.and_then(|taker| taker.answered_ms) {
             line.note((now_ms - answered_ms).max(0) as u64, now_ms);
         }
-        let is_current = known.is_some_and(|taker| taker.is_current);
+        let is_current = reads_disk.is_none() && known.is_some_and(|taker| taker.is_current);
         let taker = Taker {
             position,
             heard_ms: now_ms,
@@ -248,7 +249,7 @@ impl Outbox {
     pub(super) fn note_copy(&mut self, region: Region, now_ms: i64) {
         let end = self.backlog.end();
         if let Some(taker) = self.takers.get_mut(&region) {
-            (taker.position, taker.copies_until_ms) = (end, now_ms + COPY_MS);
+            (taker.position, taker.copies_until_ms, taker.reads_disk) = (end, now_ms + COPY_MS, None);
             // It has to catch up then, for which nobody waits.
             taker.is_current = false;
         }
@@ -295,7 +296,8 @@ impl Outbox {
         // One that takes its first copy is a member soon.
         takers
             .retain(|region, taker| self.members.contains_key(&region.number()) || taker.takes_copy(now_ms));
-        let here = takers.values_mut().filter(|taker| taker.asks(now_ms) && !taker.takes_copy(now_ms));
+        let follows = |taker: &Taker| !taker.takes_copy(now_ms) && taker.reads_disk.is_none();
+        let here = takers.values_mut().filter(|taker| taker.asks(now_ms) && follows(taker));
         let lags = here.filter_map(|taker| {
             // A unit waits for up to two turns of the line: an answer that there is something may
             // have none with it, and that it has arrived is said by the question after.
@@ -481,6 +483,44 @@ mod tests {
         // It has gone.
         let (late, after) = trim(&mut outbox, 9_000 + SILENCE_MS);
         assert!(late.is_empty() && after > begin);
+    }
+
+    /// Memory is not kept for it, and no client waits for it, however young what is in memory is.
+    #[test]
+    fn a_peer_that_is_sent_units_from_disk_is_on_its_way_back() {
+        let mut outbox = outbox();
+        outbox.disk.is_wanted = true;
+        outbox.disk.logs.push(0, Vector::default());
+        (0..100).for_each(|ms| push(&mut outbox, ms));
+        outbox.disk.logs.set_len(5_000);
+        assert!(outbox.trim(1_000, NOON + 100).is_empty());
+        let mut question = Question {
+            applied: Vector::default(),
+            position: 0,
+            cursor: None,
+            bytes_max: 1 << 20,
+            region: region(2),
+        };
+        let begin = Cursor { number: 0, offset: 0 };
+        outbox.note_taker(&question, NOON + 100);
+        assert!(matches!(outbox.share(&question), Some(Share::Disk(from)) if from == begin));
+        assert_eq!(outbox.behind(region(2), NOON + 100).map(|behind| behind.bytes), Some(5_000));
+        (100..200).for_each(|ms| push(&mut outbox, ms));
+        assert!(outbox.trim(1_000, NOON + 200).is_empty());
+        assert!(outbox.backlog.begin() > 150, "more is kept for it");
+        assert_eq!(outbox.lag_ms(1_000, NOON + 200), None);
+        // It goes on, and comes to what is in memory.
+        question.cursor = Some(Cursor { number: 0, offset: 3_000 });
+        assert!(matches!(outbox.share(&question), Some(Share::Disk(from)) if Some(from) == question.cursor));
+        let last = Stamp::at((NOON + 190) as u64, region(1));
+        question.applied.add(Run { start: Stamp::start(region(1)), last });
+        outbox.note_taker(&question, NOON + 201);
+        assert!(matches!(outbox.share(&question), Some(Share::Units(units, _)) if units.len() == 9));
+        assert_eq!(outbox.lag_ms(1_000, NOON + 201), Some(10));
+        // There is no log any more.
+        outbox.disk.is_wanted = false;
+        question.applied = Vector::default();
+        assert!(matches!(outbox.share(&question), Some(Share::Copy)));
     }
 
     struct Nobody;
