@@ -539,20 +539,10 @@ mod tests {
     use super::*;
     use crate::Transaction;
     use crate::place::Side;
-    use crate::replica::{Settings, ceiling_after};
-    use crate::stamp::Region;
     use crate::stream::Id;
+    use crate::testing::{NOW, replica};
 
-    const NOW: u64 = 1_800_000_000_000;
     const MANY: u64 = 5_000;
-
-    fn replica(number: u8) -> Replica {
-        let region = Region::new(number).unwrap();
-        let settings = Settings { region, members: 0b110, ahead_ms_max: 60_000, rules: Default::default() };
-        let mut replica = Replica::new(settings, State::default());
-        replica.raise_ceiling(ceiling_after(replica.run(), region, NOW, 1_000_000));
-        replica
-    }
 
     fn bytes(number: u64) -> Bytes {
         number.to_string().into_bytes().into()

@@ -65,6 +65,8 @@ mod plain;
 mod saving;
 mod stability;
 mod stored;
+#[cfg(test)]
+mod testing;
 
 pub use database::{KeyRef, ValueRef};
 pub use keys::Hashed;

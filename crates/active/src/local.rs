@@ -614,18 +614,7 @@ impl Transaction<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replica::{Settings, State, ceiling_after};
-    use crate::stamp::Region;
-
-    const NOW: u64 = 1_800_000_000_000;
-
-    fn replica(number: u8) -> Replica {
-        let region = Region::new(number).unwrap();
-        let settings = Settings { region, members: 0b110, ahead_ms_max: 60_000, rules: Default::default() };
-        let mut replica = Replica::new(settings, State::default());
-        replica.raise_ceiling(ceiling_after(replica.run(), region, NOW, 1_000_000));
-        replica
-    }
+    use crate::testing::{NOW, replica};
 
     /// Numbers of an evicted key are still counted elsewhere. A write of one says that it has seen
     /// it, also where a number of another type, which a peer has made of the key, would show.

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//! What unit tests share.
+
+use crate::replica::{Replica, Settings, State, ceiling_after};
+use crate::stamp::Region;
+
+/// In ms of Unix time.
+pub(crate) const NOW: u64 = 1_800_000_000_000;
+
+/// A region, 1 or 2, that may give stamps.
+pub(crate) fn replica(number: u8) -> Replica {
+    let region = Region::new(number).unwrap();
+    let settings = Settings { region, members: 0b110, ahead_ms_max: 60_000, rules: Default::default() };
+    let mut replica = Replica::new(settings, State::default());
+    replica.raise_ceiling(ceiling_after(replica.run(), region, NOW, 1_000_000));
+    replica
+}
