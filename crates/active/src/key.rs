@@ -253,6 +253,8 @@ impl Key {
             }
         }
         if self.times.is_some() || theirs.times.is_some() {
+            // An evicted key keeps its times, also one that came with a value that it has lost.
+            let sides = &Sides { lost: &Lost::none(), ..*sides };
             self.change_times(|times| times.merge(theirs.times(), sides));
         }
         self.compact(sides.rules);

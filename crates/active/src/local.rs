@@ -648,4 +648,21 @@ mod tests {
         let expected = View::Hash(vec![(field(), Bytes::from(&b"5"[..]), None)]);
         assert_eq!(two.view(0, &name), Some(expected));
     }
+
+    /// A full copy of a server that has evicted a key tells its time all the same: a time that came
+    /// with the value, and was replaced, does not count any more.
+    #[test]
+    fn an_evicted_key_keeps_its_time_in_copies() {
+        let (mut one, mut two) = (replica(1), replica(2));
+        let name = Name::from(&b"key"[..]);
+        let value = || Bytes::from(&b"value"[..]);
+        let set = |transaction: &mut Transaction<'_>| transaction.set(0, &name, value(), Some(NOW + 9_000));
+        let unit = one.execute(NOW, set).unwrap().unwrap();
+        two.apply(NOW, &unit).unwrap();
+        one.execute(NOW, |transaction| transaction.live(0, &name, Time::At(NOW + 1_000))).unwrap();
+        one.execute(NOW, |transaction| transaction.evict(0, &name)).unwrap();
+        two.merge(NOW, one.state()).unwrap();
+        let (database, _, view, until) = two.views().next().expect("it is no removal");
+        assert_eq!((database, view, until), (0, View::String(value()), Some(NOW + 1_000)));
+    }
 }
