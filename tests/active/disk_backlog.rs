@@ -32,6 +32,14 @@ fn write_much(server: &TestServer, name: &str) {
     }
 }
 
+/// What comes after is all that they lack of each other.
+fn meet_and_part(one: &TestServer, two: &TestServer) {
+    link_all(&[one, two]);
+    one.connect().ok("SET first x");
+    wait_until_equal(&[one, two]);
+    cut(&[one, two]);
+}
+
 fn check_no_copies(servers: &[&TestServer]) {
     for server in servers {
         assert_eq!(field(server, "active_full_copies_merged"), 0, "{}", server.log());
@@ -92,10 +100,7 @@ fn the_backlog_on_disk_outlives_restarts() {
     let folder = tempfile::tempdir().expect("a folder");
     let two = server(2, &FEW);
     let mut one = kept(1, &folder, &FEW);
-    link_all(&[&one, &two]);
-    one.connect().ok("SET known x");
-    wait_until_equal(&[&one, &two]);
-    cut(&[&one, &two]);
+    meet_and_part(&one, &two);
     for (round, signal) in [Signal::TERM, Signal::KILL, Signal::TERM, Signal::KILL].into_iter().enumerate() {
         write_much(&one, &format!("round{round}"));
         one.connect().call("ACTIVE DIGEST");
@@ -116,10 +121,7 @@ fn the_backlog_on_disk_outlives_restarts() {
 fn logs_beyond_the_limit_go() {
     let folder = tempfile::tempdir().expect("a folder");
     let (one, two) = (kept(1, &folder, &FEW), server(2, &[]));
-    link_all(&[&one, &two]);
-    one.connect().ok("SET first x");
-    wait_until_equal(&[&one, &two]);
-    cut(&[&one, &two]);
+    meet_and_part(&one, &two);
     let mut client = one.connect();
     let value = "v".repeat(1 << 20);
     // Two new generations, as the state stays small.
@@ -176,10 +178,7 @@ fn a_full_disk_costs_old_logs() {
 fn a_damaged_log_means_a_full_copy() {
     let folder = tempfile::tempdir().expect("a folder");
     let (one, two) = (kept(1, &folder, &FEW), server(2, &[]));
-    link_all(&[&one, &two]);
-    one.connect().ok("SET first x");
-    wait_until_equal(&[&one, &two]);
-    cut(&[&one, &two]);
+    meet_and_part(&one, &two);
     write_much(&one, "one");
     end(one, Signal::TERM);
     let log = folder.path().join("active-0.log");
