@@ -368,7 +368,9 @@ fn scripts_without_declared_keys_wait_while_a_node_takes_over() {
 
 #[test]
 fn who_waits_is_told_that_the_cluster_is_down() {
-    let Some(mut cluster) = Cluster::create(2, 2, &[]) else { return };
+    // By its file a primary that was killed leads its shard again.
+    let more = ["--appendonly", "yes", "--sync-level", "disk"];
+    let Some(mut cluster) = Cluster::create(2, 2, &more) else { return };
     let mut waiting = cluster.client(0);
     waiting.send(&request("BLPOP list:{hello} 0"));
     cluster.wait_for("the client waits", || cluster.client(0).info("clients").contains("blocked_clients:1"));

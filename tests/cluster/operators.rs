@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Commands of operators, and records that are not as they should be.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
 use braid_tests::{Value, wait_for};
 use rustix::process::Signal;
 
@@ -170,4 +172,25 @@ fn records_that_are_lost_do_not_stop_the_nodes() {
     }
     assert_eq!(cluster.call("GET k"), Value::Bulk("v".into()));
     assert!(error(&cluster, 0, "CLUSTER BUMPEPOCH").contains("older than what this node knows"));
+}
+
+/// A node serves commands without keys before it has slots; getting some, it becomes a primary.
+#[test]
+fn a_node_refuses_nothing_while_it_gets_its_first_slots() {
+    let Some(cluster) = Cluster::start(1, &[]) else { return };
+    let is_over = AtomicBool::new(false);
+    let ask = || {
+        let mut client = cluster.client(0);
+        while !is_over.load(Relaxed) {
+            client.send(&b"DBSIZE\r\n".repeat(20));
+            (0..20).for_each(|_| assert_eq!(client.read(), Value::Integer(0)));
+        }
+    };
+    std::thread::scope(|scope| {
+        let askers: Vec<_> = (0..4).map(|_| scope.spawn(ask)).collect();
+        cluster.client(0).ok("CLUSTER ADDSLOTSRANGE 0 16383");
+        cluster.wait_until_ready(1);
+        is_over.store(true, Relaxed);
+        askers.into_iter().for_each(|asker| asker.join().expect("nothing was refused"));
+    });
 }

@@ -11,6 +11,9 @@ use crate::{Etcd, RawClient, TestServer, Value, wait_for_within};
 /// How long a change may take to be seen, with a lease of two seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// The column of CLUSTER NODES where a node's slots begin.
+const SLOTS: usize = 8;
+
 /// An etcd and nodes of one cluster, whose folders outlive them.
 pub struct Cluster {
     pub etcd: Etcd,
@@ -113,11 +116,15 @@ impl Cluster {
                 role.contains("master") && is_primary || role.contains("connected") && !is_primary
             };
             self.wait_for(&format!("node {index} has its role"), has_its_role);
-            let records = |text: &str| self.nodes[index].log().contains(text);
             let has_begun = || {
-                records("is the primary of the group now")
-                    || records("is a replica of")
-                    || records("is in no shard")
+                let lines = self.lines(index);
+                let own = lines.iter().find(|line| line.contains("myself,")).map_or("", |line| line);
+                let part = match own.split_whitespace().nth(SLOTS) {
+                    _ if own.contains("myself,slave") => "is a replica of",
+                    Some(_) => "is the primary of the group now",
+                    None => "is in no shard",
+                };
+                self.nodes[index].log().contains(part)
             };
             self.wait_for(&format!("node {index} has its part in its group"), has_begun);
         }

@@ -179,14 +179,16 @@ impl<'e> Duties<'e> {
                 engine.disconnect_replicas();
             }
             apply();
+            // No batch meets a primary that may not serve yet.
+            in_sync.set_serve_until(orders.serve_until);
             drop(world);
             self.primary = None;
             let set = member.shard().map_or_else(String::new, |shard| view::names(&shard.in_sync));
             log::warn!("This server is the primary of the group now: epoch {epoch}, in sync: {set}");
         } else {
             apply();
+            in_sync.set_serve_until(orders.serve_until);
         }
-        in_sync.set_serve_until(orders.serve_until);
         let now = boot_nanos();
         if now >= self.next_probe {
             self.next_probe = now + self.group.timing.lease / 8;
