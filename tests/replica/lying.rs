@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use braid_tests::random::source;
 use braid_tests::server::is_braid;
 use braid_tests::words::encode;
-use braid_tests::{RawClient, TestServer, request, wait_for};
+use braid_tests::{RawClient, TestServer, Value, request, wait_for};
 use rustix::process::Signal;
 
 use crate::families::FAMILIES;
@@ -461,7 +461,8 @@ fn a_replica_that_is_promoted_after_a_bad_full_sync_writes_its_append_only_file(
     send(&mut socket, format!("+FULLRESYNC {ID} 7\r\n$9\r\nREDIS0011").as_bytes());
     drop(socket);
     wait_for("the full sync has failed", || server.log().contains("Discarding temporary DB"));
-    client.ok("REPLICAOF NO ONE");
+    // It loads until it has cleaned up.
+    wait_for("it is promoted", || client.call("REPLICAOF NO ONE") == Value::ok());
     client.ok("SET own 2");
     assert_eq!(client.info_field("persistence", "aof_enabled").as_deref(), Some("1"));
     wait_for("it has a base", || {
