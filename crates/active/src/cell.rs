@@ -488,7 +488,7 @@ impl<V: Clone> Cell<V> {
 
 stored!(<V> Cell { value, mark });
 stored!(<V> Mark { stamp, more });
-stored!(<V> More { losers, tallies, times });
+stored!(<V> More { losers, tallies, times }, |more| more.tallies.is_sorted_by(|one, next| one.start < next.start));
 
 impl crate::stored::Stored for Times {
     fn store(&self, out: &mut Vec<u8>) {

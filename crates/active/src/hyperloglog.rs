@@ -99,5 +99,6 @@ impl HyperLogLog {
     }
 }
 
-stored!(HyperLogLog { additions });
-stored!(Addition { register, rank, stamp });
+stored!(HyperLogLog { additions }, |one| one.additions.is_sorted_by(|one, next| one < next));
+stored!(Addition { register, rank, stamp }, |one| one.register < REGISTERS
+    && (1..=RANK_MAX).contains(&one.rank));

@@ -305,7 +305,11 @@ impl Stored for Key {
     }
 
     fn load(from: &mut &[u8]) -> Option<Self> {
-        let values = (0..load_len(from)?).map(|_| Value::load(from)).collect::<Option<_>>()?;
+        let values: SmallVec<[Value; 1]> =
+            (0..load_len(from)?).map(|_| Value::load(from)).collect::<Option<_>>()?;
+        if !values.is_sorted_by(|one, next| one.kind() < next.kind()) {
+            return None;
+        }
         let times = Some(Box::new(Times::load(from)?)).filter(|times| !times.is_empty());
         Some(Key { values, times })
     }

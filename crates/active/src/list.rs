@@ -235,6 +235,16 @@ impl List {
         }
     }
 
+    /// Whether its elements are in order.
+    fn can_be(&self) -> bool {
+        let mut items = self.items.iter();
+        let Some(mut before) = items.next() else { return true };
+        items.all(|item| {
+            let before = std::mem::replace(&mut before, item);
+            compare(before.steps(), item.steps()) == Ordering::Less
+        })
+    }
+
     pub fn remove_all(&mut self, at: &At) {
         self.items =
             std::mem::take(&mut self.items).into_iter().filter_map(|item| item.removed(at)).collect();
@@ -286,7 +296,7 @@ impl List {
     }
 }
 
-stored!(List { items });
+stored!(List { items }, List::can_be);
 stored!(Item { value, mark });
 stored!(ItemMark { step, more });
 stored!(More { way, cell });

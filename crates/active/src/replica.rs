@@ -50,8 +50,16 @@ pub enum Applied {
 pub enum Refusal {
     #[error(transparent)]
     TooFarAhead(#[from] TooFarAhead),
-    #[error("the peer sends effects as region {}, which is this server's own number", .0.number())]
+    #[error(
+        "the peer sends effects as region {}, which is this server's own number: two servers have it, or this one was \
+         set back to older files", .0.number()
+    )]
     OwnRegion(Region),
+    #[error(
+        "the peer sends effects of region {} that do not go with those known here: two servers have this number, or \
+         one was set back to older files", .0.number()
+    )]
+    Contradiction(Region),
     #[error("the stamps that may be given have to be recorded on disk first")]
     Ceiling,
 }
@@ -139,7 +147,9 @@ impl Replica {
     /// A server that comes back from a file that may be older than what others have seen of it.
     /// `last` is the ceiling that its former process had recorded, `ceiling` a higher one that is
     /// on disk by now ([`ceiling_after`] it and the state): not even a process that crashes at once
-    /// may start where another did. The unit tells the others of the new run.
+    /// may start where another did. The unit tells the others of the new run, which starts now if
+    /// that is later than the former ceiling: that of files that were put back may be below what
+    /// others have seen.
     pub fn restart(
         settings: Settings,
         state: State,
@@ -152,20 +162,20 @@ impl Replica {
         if !settings.rules.starts_new_run {
             return Ok((replica, None));
         }
-        replica.run = last;
         replica.clock.observe(last);
         let first = replica.clock.tick(now_ms, 1, &settings.rules);
         if first > ceiling {
             return Err(Refusal::Ceiling);
         }
+        replica.run = first.before().max(last);
         let unit = Unit {
             first,
-            previous: last,
+            previous: replica.run,
             starts_run: true,
             seen: replica.state.vector.clone(),
             effects: Effects::new(),
         };
-        replica.state.vector.add(Run { start: last, last: first });
+        replica.state.vector.add(Run { start: replica.run, last: first });
         Ok((replica, Some(unit)))
     }
 
@@ -312,7 +322,10 @@ impl Replica {
         let run = match unit.run(applied) {
             Some(run) if run.last == unit.previous || unit.starts_run || !rules.applies_in_order => run,
             _ if !rules.applies_in_order => Run { start: Stamp::start(unit.region()), last: unit.previous },
-            Some(run) if unit.previous < run.last && rules.applies_once => return Ok(Err(Applied::Known)),
+            // One server's own come one after another.
+            Some(run) if unit.previous < run.last && rules.applies_once => {
+                return Err(Refusal::Contradiction(unit.region()));
+            }
             Some(run) if unit.previous < run.last => run,
             _ => return Ok(Err(Applied::Early(unit.previous))),
         };
@@ -320,6 +333,9 @@ impl Replica {
             && rules.waits_for_dependencies
         {
             return Ok(Err(Applied::Early(missing)));
+        }
+        if applied.contradicts(&Run { start: run.start, last: unit.last }) {
+            return Err(Refusal::Contradiction(unit.region()));
         }
         Ok(Ok(run))
     }
@@ -397,6 +413,9 @@ impl Replica {
             let is_own = run.start.region() == self.region() && run.start >= self.run;
             if is_own && !self.state.vector.covers(run.last) && self.settings.rules.starts_new_run {
                 return Err(Refusal::OwnRegion(self.region()));
+            }
+            if self.state.vector.contradicts(run) {
+                return Err(Refusal::Contradiction(run.start.region()));
             }
         }
         let rules = self.settings.rules;

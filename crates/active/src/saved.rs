@@ -229,3 +229,58 @@ impl Loader {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::amount::Amount;
+    use crate::difference::{Difference, merge_with_difference};
+    use crate::place::Side;
+    use crate::testing::{NOW, replica};
+    use crate::{Bytes, Name};
+
+    /// A state with a value of each type, without its frame.
+    fn content() -> Vec<u8> {
+        let mut replica = replica(1);
+        let name = |text: &str| -> Name { text.as_bytes().into() };
+        let bytes = |text: &str| -> Bytes { text.as_bytes().into() };
+        let unit = replica.execute(NOW, |transaction| {
+            transaction.set(0, &name("s"), bytes("text"), Some(NOW + 5));
+            assert!(transaction.increment(0, &name("n"), Amount::of_integer(-3)));
+            transaction.hash_set(1, &name("h"), bytes("f"), bytes("v"), None);
+            transaction.set_add(1, &name("a"), bytes("m"));
+            transaction.sorted_set_add(2, &name("z"), bytes("m"), 2.5);
+            transaction.list_push(0, &name("l"), Side::Left, vec![bytes("x"), bytes("y")]);
+            transaction.list_insert(0, &name("l"), 1, bytes("i"));
+            transaction.stream_add(0, &name("x"), None, vec![bytes("f"), bytes("v")].into());
+            transaction.count(0, &name("p"), vec![(9, 51), (16_383, 7)]);
+            transaction.set(0, &name("e"), bytes("1"), None);
+            transaction.evict(0, &name("e"));
+        });
+        unit.expect("nothing is refused");
+        let mut loader = Loader::new();
+        assert_eq!(loader.feed(&mut &save(&mut replica).concat()[..]), Ok(true));
+        loader.content
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// A checksum proves nothing: the peer gives it. What is read merges.
+        #[test]
+        fn damage_does_no_harm(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)) {
+            let mut bytes = content();
+            for (index, byte) in changes {
+                let at = index.index(bytes.len());
+                bytes[at] = byte;
+            }
+            if let Some(state) = State::load(&mut &bytes[..], true) {
+                let (mut own, mut difference) = (replica(2), Difference::default());
+                let _ = merge_with_difference(&mut own, NOW, &state, &mut difference);
+                difference.requests(&own);
+            }
+        }
+    }
+}

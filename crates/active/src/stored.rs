@@ -14,25 +14,28 @@ pub trait Stored: Sized {
     fn load(from: &mut &[u8]) -> Option<Self>;
 }
 
-/// The form of a structure: its fields in this order.
+/// The form of a structure: its fields in this order; and what holds for each that there can be, if
+/// not all values of its fields may come together.
 macro_rules! stored {
-    (<V> $type:ident { $($field:ident),* $(,)? }) => {
+    (<V> $type:ident { $($field:ident),* $(,)? } $(, $can_be:expr)?) => {
         impl<V: $crate::stored::Stored> $crate::stored::Stored for $type<V> {
-            $crate::stored::stored!(@ $($field),*);
+            $crate::stored::stored!(@ [$($field),*] $($can_be)?);
         }
     };
-    (@ $($field:ident),*) => {
+    (@ [$($field:ident),*] $($can_be:expr)?) => {
         fn store(&self, out: &mut Vec<u8>) {
             $($crate::stored::Stored::store(&self.$field, out);)*
         }
 
         fn load(from: &mut &[u8]) -> Option<Self> {
-            Some(Self { $($field: $crate::stored::Stored::load(from)?),* })
+            let loaded = Self { $($field: $crate::stored::Stored::load(from)?),* };
+            $(let loaded = Some(loaded).filter($can_be)?;)?
+            Some(loaded)
         }
     };
-    ($type:ident { $($field:ident),* $(,)? }) => {
+    ($type:ident { $($field:ident),* $(,)? } $(, $can_be:expr)?) => {
         impl $crate::stored::Stored for $type {
-            $crate::stored::stored!(@ $($field),*);
+            $crate::stored::stored!(@ [$($field),*] $($can_be)?);
         }
     };
 }
@@ -54,7 +57,18 @@ macro_rules! number {
         })*
     };
 }
-number!(u8, u16, u32, u64, i128, f64);
+number!(u8, u16, u32, u64, i128);
+
+impl Stored for f64 {
+    fn store(&self, out: &mut Vec<u8>) {
+        self.to_bits().store(out);
+    }
+
+    /// No score is NaN.
+    fn load(from: &mut &[u8]) -> Option<f64> {
+        u64::load(from).map(f64::from_bits).filter(|number| !number.is_nan())
+    }
+}
 
 impl Stored for () {
     fn store(&self, _: &mut Vec<u8>) {}

@@ -55,6 +55,11 @@ impl Tally {
         }
     }
 
+    /// Whether its region may have written it.
+    fn can_be(&self) -> bool {
+        self.start.region() == self.last.region() && self.start <= self.last && self.forgotten <= self.last
+    }
+
     fn merge(&mut self, other: &Tally) {
         if other.last > self.last {
             (self.last, self.sum) = (other.last, other.sum);
@@ -79,4 +84,4 @@ pub fn merge(mine: &mut Vec<Tally>, seen: &Vector, theirs: &[Tally], their_seen:
     mine.sort_unstable_by_key(|tally| tally.start);
 }
 
-stored!(Tally { start, last, sum, forgotten, forgotten_sum });
+stored!(Tally { start, last, sum, forgotten, forgotten_sum }, Tally::can_be);

@@ -24,6 +24,19 @@ impl Run {
     pub fn covers(&self, stamp: Stamp) -> bool {
         stamp.region() == self.start.region() && self.start < stamp && stamp <= self.last
     }
+
+    /// Whether there can be such a run.
+    pub(crate) fn can_be(&self) -> bool {
+        self.start.region() == self.last.region() && self.start <= self.last
+    }
+
+    /// Whether another one of a vector may come next: of a later region, or a later run, which
+    /// starts at or above the last stamp that this one may have.
+    pub(crate) fn may_precede(&self, next: &Run) -> bool {
+        let is_same = self.start.region() == next.start.region();
+        self.start.region() < next.start.region()
+            || is_same && self.start < next.start && self.last <= next.start
+    }
 }
 
 /// A set of effects: prefixes of runs.
@@ -36,6 +49,11 @@ pub struct Vector {
 impl Vector {
     pub fn runs(&self) -> &[Run] {
         &self.runs
+    }
+
+    /// Whether its runs are in order.
+    fn can_be(&self) -> bool {
+        self.runs.iter().all(Run::can_be) && self.runs.is_sorted_by(Run::may_precede)
     }
 
     fn place(&self, start: Stamp) -> Result<usize, usize> {
@@ -91,6 +109,17 @@ impl Vector {
         }
     }
 
+    /// Whether one server cannot have made both a run and those that are known.
+    pub(crate) fn contradicts(&self, run: &Run) -> bool {
+        let (before, after) = match self.place(run.start) {
+            Ok(at) => (at, at + 1),
+            Err(at) => (at, at),
+        };
+        let before = before.checked_sub(1).and_then(|at| self.runs.get(at));
+        before.is_some_and(|before| !before.may_precede(run))
+            || self.runs.get(after).is_some_and(|after| !run.may_precede(after))
+    }
+
     /// Adds all effects of another.
     pub fn join(&mut self, other: &Vector) {
         other.runs.iter().for_each(|run| self.add(*run));
@@ -129,7 +158,7 @@ impl Seen<'_> {
 }
 
 stored!(Run { start, last });
-stored!(Vector { runs });
+stored!(Vector { runs }, Vector::can_be);
 
 #[cfg(test)]
 mod tests {

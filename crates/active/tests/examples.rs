@@ -6,9 +6,10 @@ use braid_active::amount::Amount;
 use braid_active::cell::Time;
 use braid_active::effect::Unit;
 use braid_active::place::Side;
-use braid_active::replica::{Settings, State};
+use braid_active::replica::{Settings, State, ceiling_after};
 use braid_active::stream::Id;
 use braid_active::view::View;
+use braid_active::wire::{decode, encode};
 use braid_active::{Applied, Bytes, Name, Refusal, Region, Replica, Rules, Stamp, Transaction};
 
 const NOW: u64 = 1_800_000_000_000;
@@ -403,9 +404,50 @@ fn what_is_refused_changes_nothing() {
     assert_eq!((other.digest(), twin.digest()), (0, 0));
     assert_eq!(other.apply(NOW, &unit), Ok(Applied::Now));
     assert_eq!(other.apply(NOW, &unit), Ok(Applied::Known));
+    // A third one, which says that what has followed that write was never there.
+    regions.does(0, |region, key| region.set(0, key, bytes("w"), None));
+    let next = &regions.units[1];
+    assert_eq!(other.apply(NOW, next), Ok(Applied::Now));
+    let stray = Unit { first: next.last().plus(3), previous: unit.last(), starts_run: true, ..unit };
+    let before = other.digest();
+    assert_eq!(other.apply(NOW, &stray), Err(Refusal::Contradiction(own)));
+    assert_eq!(other.digest(), before);
     // Without a ceiling on disk nothing is written.
     let mut fresh = Replica::new(settings(2), State::default());
     let refused = fresh.execute(NOW, |transaction| transaction.set(0, &name(), bytes("v"), None));
     assert_eq!(refused, Err(Refusal::Ceiling));
     assert_eq!(fresh.digest(), 0);
+}
+
+/// Files of a backup are older than what others have seen of their server.
+#[test]
+fn a_server_that_is_set_back_goes_on_later() {
+    let write = |replica: &mut Replica, now_ms: u64, value: &str| {
+        replica.raise_ceiling(Stamp::at(now_ms + 60_000, replica.region()));
+        let unit = replica.execute(now_ms, |transaction| transaction.set(0, &name(), bytes(value), None));
+        unit.expect("nothing is refused").expect("something is written")
+    };
+    let (mut own, mut other) = (replica(0), replica(1));
+    let first = write(&mut own, NOW, "first");
+    let (backup, ceiling) = (own.state().clone(), Stamp::at(NOW + 60_000, own.region()));
+    let second = write(&mut own, NOW + 100_000, "second");
+    for unit in [&first, &second] {
+        assert_eq!(other.apply(NOW + 100_000, unit), Ok(Applied::Now));
+    }
+    let later = NOW + 200_000;
+    // What a server that had ended in good order goes on with tells of no crash.
+    let mut twin = Replica::new(settings(0), backup.clone());
+    assert_eq!(twin.apply(later, &second), Err(Refusal::OwnRegion(own.region())));
+    let stray = write(&mut twin, later, "stray");
+    assert_eq!(other.apply(later, &stray), Err(Refusal::Contradiction(own.region())));
+    // That of one that had not starts anew, above what it has forgotten.
+    let above = ceiling_after(ceiling, own.region(), later, 60_000);
+    let (mut own, start) = Replica::restart(settings(0), backup, ceiling, above, later).expect("it starts");
+    assert_eq!(other.apply(later, &start.expect("a new run")), Ok(Applied::Now));
+    let third = write(&mut own, later + 1, "third");
+    assert_eq!(other.apply(later + 1, &third), Ok(Applied::Now));
+    assert_eq!(own.apply(later + 1, &second), Ok(Applied::Now));
+    let fourth = decode(&encode(&write(&mut other, later + 2, "fourth"))).expect("its vector is in order");
+    assert_eq!(own.apply(later + 2, &fourth), Ok(Applied::Now));
+    assert_eq!(own.digest(), other.digest());
 }

@@ -7,8 +7,9 @@ use braid_active::effect::Unit;
 use braid_active::place::Side;
 use braid_active::replica::{Settings, State};
 use braid_active::stream::Id;
+use braid_active::vector::Run;
 use braid_active::wire::{DecodeError, VERSION, decode, encode};
-use braid_active::{Bytes, Name, Region, Replica, Rules, Stamp};
+use braid_active::{Bytes, Name, Region, Replica, Rules, Stamp, Vector};
 use proptest::prelude::*;
 
 const NOW: u64 = 1_800_000_000_000;
@@ -68,6 +69,18 @@ fn what_is_no_unit_has_its_reason() {
     let mut stamp = good;
     stamp[8] |= 0x80;
     assert_eq!(decode(&stamp), Err(DecodeError::Damaged("a stamp out of range")));
+}
+
+/// A server may have given the last stamp that it had recorded, and then crashed.
+#[test]
+fn a_run_may_start_with_the_last_stamp_of_another() {
+    let region = Region::new(7).expect("a region");
+    let (first, ceiling) = (Stamp::at(NOW, region), Stamp::at(NOW + 10, region));
+    let mut unit = unit();
+    unit.seen = Vector::default();
+    unit.seen.add(Run { start: first, last: ceiling });
+    unit.seen.add(Run { start: ceiling, last: ceiling.plus(1) });
+    assert_eq!(decode(&encode(&unit)), Ok(unit));
 }
 
 #[test]

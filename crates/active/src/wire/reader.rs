@@ -20,6 +20,8 @@ type Result<T> = std::result::Result<T, DecodeError>;
 struct Reader<'a> {
     rest: &'a [u8],
     first: Stamp,
+    /// That of the effect that is read.
+    stamp: Stamp,
 }
 
 /// Which changes of a cell its type knows.
@@ -34,14 +36,16 @@ const MEMBERS: Allowed = Allowed { add: false, live: true };
 const PLAIN: Allowed = Allowed { add: false, live: false };
 
 pub fn decode(bytes: &[u8]) -> Result<Unit> {
-    let mut reader = Reader { rest: bytes, first: Stamp::ZERO };
+    let mut reader = Reader::new(bytes);
     let (first, previous, starts_run) = reader.stamps()?;
     let seen = reader.vector()?;
     let count = reader.count(1)?;
     let mut effects = Effects::with_capacity(count);
     let mut key: Option<(u32, Name)> = None;
     for _ in 0..count {
-        effects.push(reader.effect(&mut key)?);
+        let effect = reader.effect(&mut key)?;
+        reader.stamp = reader.stamp.plus(effect.stamps());
+        effects.push(effect);
     }
     if !reader.rest.is_empty() {
         return Err(Trailing(reader.rest.len()));
@@ -50,13 +54,13 @@ pub fn decode(bytes: &[u8]) -> Result<Unit> {
 }
 
 pub fn first(bytes: &[u8]) -> Result<Stamp> {
-    let mut reader = Reader { rest: bytes, first: Stamp::ZERO };
+    let mut reader = Reader::new(bytes);
     Ok(reader.stamps()?.0)
 }
 
 /// The plain write that a unit is; nothing if it is another unit.
 pub fn decode_write(bytes: &[u8]) -> Result<Option<Write>> {
-    let mut reader = Reader { rest: bytes, first: Stamp::ZERO };
+    let mut reader = Reader::new(bytes);
     let (first, previous, starts_run) = reader.stamps()?;
     let seen = reader.vector()?;
     if reader.count(1)? != 1 || reader.byte()? != tag::STRING {
@@ -78,6 +82,10 @@ pub fn decode_write(bytes: &[u8]) -> Result<Option<Write>> {
 }
 
 impl<'a> Reader<'a> {
+    fn new(bytes: &'a [u8]) -> Reader<'a> {
+        Reader { rest: bytes, first: Stamp::ZERO, stamp: Stamp::ZERO }
+    }
+
     /// The begin: first stamp, the last one before, and whether the unit starts a run.
     fn stamps(&mut self) -> Result<(Stamp, Stamp, bool)> {
         match self.byte()? {
@@ -85,7 +93,7 @@ impl<'a> Reader<'a> {
             other => return Err(DecodeError::Version(other)),
         }
         let first = Stamp::from_word(self.word()?).ok_or(Damaged("a stamp out of range"))?;
-        self.first = first;
+        (self.first, self.stamp) = (first, first);
         let distance = self.number()?;
         let previous = u64::try_from(distance >> 1)
             .ok()
@@ -180,13 +188,10 @@ impl<'a> Reader<'a> {
             let last = self.stamp()?;
             let position = self.number_u64()?;
             let start = Stamp::of(last.region(), position).ok_or(Damaged("a stamp out of range"))?;
-            let follows = before.is_none_or(|before| {
-                (before.start.region(), before.last.max(before.start)) < (start.region(), start)
-            });
-            if start > last || !follows {
+            let run = Run { start, last };
+            if !run.can_be() || before.is_some_and(|before| !before.may_precede(&run)) {
                 return Err(Damaged("runs that are not in order"));
             }
-            let run = Run { start, last };
             before = Some(run);
             vector.add(run);
         }
@@ -243,8 +248,8 @@ impl<'a> Reader<'a> {
             tag::CELL_REMOVE => CellChange::Remove { seen: self.list(4, Self::tally)? },
             tag::CELL_ADD if allowed.add => {
                 let start = self.stamp()?;
-                if start.region() != self.first.region() {
-                    return Err(Damaged("an increment of another region's tally"));
+                if start.region() != self.first.region() || start > self.stamp {
+                    return Err(Damaged("an increment of another region's tally, or of a later one"));
                 }
                 CellChange::Add { start, before: self.amount()?, sum: self.amount()? }
             }
