@@ -23,6 +23,13 @@ struct Addition {
     stamp: Stamp,
 }
 
+impl Addition {
+    /// Whether there are such a register and rank.
+    fn can_be(&self) -> bool {
+        self.register < REGISTERS && (1..=RANK_MAX).contains(&self.rank)
+    }
+}
+
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct HyperLogLog {
     /// In order.
@@ -86,6 +93,11 @@ impl HyperLogLog {
         before - self.additions.len()
     }
 
+    /// Whether its additions are in order.
+    fn can_be(&self) -> bool {
+        self.additions.is_sorted_by(|one, next| one < next)
+    }
+
     /// Registers that are not 0, with their ranks.
     pub fn registers(&self) -> Vec<(u16, u8)> {
         let mut shown: Vec<(u16, u8)> = Vec::new();
@@ -99,6 +111,5 @@ impl HyperLogLog {
     }
 }
 
-stored!(HyperLogLog { additions }, |one| one.additions.is_sorted_by(|one, next| one < next));
-stored!(Addition { register, rank, stamp }, |one| one.register < REGISTERS
-    && (1..=RANK_MAX).contains(&one.rank));
+stored!(HyperLogLog { additions }, HyperLogLog::can_be);
+stored!(Addition { register, rank, stamp }, Addition::can_be);
