@@ -14,8 +14,8 @@ pub trait Stored: Sized {
     fn load(from: &mut &[u8]) -> Option<Self>;
 }
 
-/// The form of a structure: its fields in this order; and what holds for each that there can be, if
-/// not all values of its fields may come together.
+/// The form of a structure: its fields in this order. A condition may follow that what is loaded
+/// must meet.
 macro_rules! stored {
     (<V> $type:ident { $($field:ident),* $(,)? } $(, $can_be:expr)?) => {
         impl<V: $crate::stored::Stored> $crate::stored::Stored for $type<V> {

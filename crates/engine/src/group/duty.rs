@@ -166,6 +166,7 @@ impl<'e> Duties<'e> {
         let apply = || {
             in_sync.set_needs_disk(orders.at_disk);
             in_sync.set(epoch, orders.required.clone(), orders.size);
+            in_sync.set_serve_until(orders.serve_until);
         };
         if self.duty != (Duty::Lead { epoch }) {
             former::write(member.id());
@@ -178,16 +179,14 @@ impl<'e> Duties<'e> {
                 // They come again, under the new epoch.
                 engine.disconnect_replicas();
             }
+            // With the world stopped: no batch meets a primary that may not serve yet.
             apply();
-            // No batch meets a primary that may not serve yet.
-            in_sync.set_serve_until(orders.serve_until);
             drop(world);
             self.primary = None;
             let set = member.shard().map_or_else(String::new, |shard| view::names(&shard.in_sync));
             log::warn!("This server is the primary of the group now: epoch {epoch}, in sync: {set}");
         } else {
             apply();
-            in_sync.set_serve_until(orders.serve_until);
         }
         let now = boot_nanos();
         if now >= self.next_probe {
